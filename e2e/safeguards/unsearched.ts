@@ -10,7 +10,6 @@ export const unsearched: Readonly<Record<string, readonly string[]>> = {
     "the time for a leftover is limited",
     "a call without room for its lock file counts as one of every sandbox",
     "a plugin attaches only if its process group is noted in the lock file",
-    "a failed network gives back the default route that it took",
     "an edit is compared with a pod that was read after it",
     "plexusd replaces only the text that it has read",
     "plexusd restores only plugins whose executable is there",

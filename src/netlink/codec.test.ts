@@ -2,7 +2,7 @@ import { formatMessage, putS32 } from "netlink/dist/structs.js";
 import { describe, expect, test } from "vitest";
 import { dump, execute, type NetlinkTransport } from "./codec.ts";
 import { listAddresses, listLinks } from "./links.ts";
-import { addRoute, deleteRoute, listRoutes, newDefaultRoute, withHops } from "./routes.ts";
+import { addRoute, deleteRoute, listRoutes, withHops } from "./routes.ts";
 
 interface Answer {
   readonly type: number;
@@ -150,16 +150,6 @@ describe.runIf(littleEndian)("messages recorded from a kernel", () => {
     ]);
     const some = withHops(route, route.hops.slice(1));
     expect(Buffer.from(addRoute(some).data)).toEqual(lastHop);
-  });
-
-  test("addRoute() writes an IPv4 route by an IPv6 gateway as the kernel does", () => {
-    const route = newDefaultRoute({
-      ...{ family: 4, ifIndex: 2, gateway: "fe80::1", metric: 0, onlink: false },
-    });
-    const data = hex(`
-      02 00 00 00 fe 03 00 01 00 00 00 00  08 00 04 00 02 00 00 00
-      16 00 12 00 0a 00 fe 80 00 00 00 00 00 00 00 00 00 00 00 00 00 01 00 00`);
-    expect(Buffer.from(addRoute(route).data)).toEqual(data);
   });
 
   test("deleteRoute() writes a route by nexthop object without the hops of that object", async () => {

@@ -10,8 +10,8 @@ import {
   RouteType,
   RoutingTableClass,
 } from "netlink/dist/rt/gen_structs.js";
-import { putU16, putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
-import { type IpFamily, ipFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
+import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
+import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   type Attribute,
@@ -51,7 +51,6 @@ const rta = {
   oif: 4,
   gateway: 5,
   priority: 6,
-  metrics: 8,
   multipath: 9,
   cacheInfo: 12,
   table: 15,
@@ -152,19 +151,11 @@ export interface NewDefaultRoute {
   readonly gateway?: string | undefined;
   readonly metric: number;
   readonly onlink: boolean;
-  /** As {@link metricsOf}. @default none */
-  readonly metrics?: string | undefined;
-}
-
-/** A route's MTU and the like, as hexadecimal digits of the kernel's RTA_METRICS; undefined for none. */
-export function metricsOf({ wire }: KernelRoute): string | undefined {
-  const data = findAttribute(wire.attributes, rta.metrics);
-  return data && Buffer.from(data).toString("hex");
 }
 
 /** The kernel's form of: `default via GATEWAY dev IFNAME metric METRIC [onlink]`. */
 export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
-  const { family, ifIndex, gateway, metric, onlink, metrics = "" } = route;
+  const { family, ifIndex, gateway, metric, onlink } = route;
   return {
     family,
     dst: { address: anyAddress[family], prefix: 0 },
@@ -181,19 +172,11 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
       },
       attributes: [
         { type: rta.oif, data: putU32(ifIndex) },
-        ...(gateway === undefined ? [] : [gatewayAttribute(family, gateway)]),
+        ...(gateway === undefined ? [] : [{ type: rta.gateway, data: ipToBytes(gateway) }]),
         ...(metric === 0 ? [] : [{ type: rta.priority, data: putU32(metric) }]),
-        ...(metrics === "" ? [] : [{ type: rta.metrics, data: Buffer.from(metrics, "hex") }]),
       ],
     },
   };
-}
-
-/** As {@link gatewayOf} reads it. */
-function gatewayAttribute(family: IpFamily, gateway: string): Attribute {
-  const data = ipToBytes(gateway);
-  if (ipFamily(gateway) === family) return { type: rta.gateway, data };
-  return { type: rta.via, data: Buffer.concat([putU16(addressFamily[ipFamily(gateway)]), data]) };
 }
 
 /** A multipath route with only some of its hops, which are sent back unchanged. */

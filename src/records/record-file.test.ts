@@ -43,10 +43,6 @@ const full: AttachmentRecord = {
       ...{ state: "attached", result: { cniVersion: "1.0.0" } },
       userSpaceInterfaces: ["net1"],
       addresses: { net1: ["10.0.0.7"] },
-      yieldedRoutes: [
-        { dst: "0.0.0.0/0", gw: "10.0.0.1", dev: "eth0", metric: 0, onlink: true },
-        { dst: "::/0", dev: "eth0", metric: 1024, onlink: false, metrics: "08000200aa050000" },
-      ],
       ignoredRequests: [
         { key: "mac", asked: "02:00:00:00:00:01", got: "02:00:00:00:00:02" },
         { key: "bandwidth", asked: "{}" },
@@ -66,7 +62,6 @@ const full: AttachmentRecord = {
       state: "planned",
       device: { resourceName: "vendor.example/nic", id: "0000:01:00.0", source: "checkpoint" },
     },
-    { ...attachment, state: "detached" },
   ],
   addEnded: true,
   hasLostUpdate: true,
@@ -93,18 +88,27 @@ test("parseRecord() reads a record in which an earlier release has a pause of it
   expect(pendingStatus).toEqual(full.pendingStatus);
 });
 
-test("parseRecord() reads the marks of hot-plug that earlier releases wrote as states", () => {
+test("parseRecord() reads what hot-plug wrote in earlier releases as states", () => {
   const states = [
     { state: "attached" },
     { state: "attempted", hotPlug: "adding" },
     { state: "attached", hotPlug: "removing" },
+    { state: "detached", result: { cniVersion: "1.0.0" } },
   ];
   const attachments = states.map((each) => ({ ...attachment, ...each }));
   const read = parseRecord(fileOf("2", { ...full, addEnded: undefined, attachments }), where);
   expect(read.record.addEnded).toBe(true);
   expect(read.record.attachments).toEqual(
-    ["attached", "attempted", "detaching"].map((state) => ({ ...attachment, state })),
+    ["attached", "attempted", "detaching", "detaching"].map((state) => ({ ...attachment, state })),
   );
+});
+
+test("parseRecord() reads a record in which an earlier release has default routes that were yielded", () => {
+  const route = { dst: "0.0.0.0/0", gw: "10.0.0.1", dev: "eth0", metric: 0, onlink: true };
+  const attached = { ...attachment, state: "attached" };
+  const attachments = [{ ...attached, yieldedRoutes: [route] }];
+  const { record } = parseRecord(fileOf("2", { ...full, attachments }), where);
+  expect(record.attachments).toMatchObject([attached]);
 });
 
 test.each(["1", "3"])("parseRecord() rejects schema %s, parsePlan() reads the plan", (schema) => {
@@ -175,7 +179,6 @@ test.each(members(full).map((path) => [path.join("."), path] as const))(
 test.each<[(string | number)[], string]>([
   [["containerId"], ""],
   [["attachments", 0, "ifName"], ""],
-  [["attachments", 0, "yieldedRoutes", 0, "dst"], "10.0.0.0/8"],
   [["teardown", "reason"], "Busy"],
 ])("parseRecord() refuses a record whose member %j is %j", (path, value) => {
   expect(() => parseRecord(withMember(path, value), where)).toThrow(

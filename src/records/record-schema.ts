@@ -16,14 +16,27 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
   return withoutMarks(value as AttachmentRecord);
 }
 
-/** Earlier releases marked what hot-plug changed: `hotPlug` is "adding" or "removing". */
+/** An attachment as earlier releases have written it. */
+interface FormerAttachment extends Omit<RecordedAttachment, "state"> {
+  readonly state: RecordedAttachment["state"] | "detached";
+  readonly hotPlug?: "adding" | "removing";
+}
+
+/**
+ * Earlier releases marked what hot-plug changed with `hotPlug`, and kept a network that was detached
+ * for another one, without a DEL in the plan: it is not attached any more.
+ */
 function withoutMarks(record: AttachmentRecord): AttachmentRecord {
-  const isMarked = (attachment: object): boolean => "hotPlug" in attachment;
+  const former = record.attachments as readonly FormerAttachment[];
+  const isMarked = (each: FormerAttachment): boolean =>
+    "hotPlug" in each || each.state === "detached";
   // Checked but not copied.
-  if (!record.attachments.some(isMarked)) return record;
-  const attachments = record.attachments.map((each) => {
-    const { hotPlug, ...own } = each as RecordedAttachment & { readonly hotPlug?: string };
-    return hotPlug === "removing" ? { ...own, state: "detaching" as const } : own;
+  if (!former.some(isMarked)) return record;
+  const attachments = former.map(({ hotPlug, state, ...own }) => {
+    if (hotPlug === "removing") return { ...own, state: "detaching" as const };
+    if (state !== "detached") return { ...own, state };
+    const { result: _, ...detached } = own;
+    return { ...detached, state: "detaching" as const };
   });
   return { ...record, addEnded: true, attachments };
 }
@@ -55,7 +68,8 @@ function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
-  const ofHotPlug = ["selection", "hotPlug", "addresses", "yieldedRoutes", "teardown"];
+  // The last one is of earlier releases, and says nothing any more.
+  const ofHotPlug = ["selection", "hotPlug", "addresses", "teardown", "yieldedRoutes"];
   const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
   const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
@@ -76,7 +90,6 @@ function checkAttachment(attachment: FieldReader): void {
   for (const ignored of attachment.objects("ignoredRequests")) {
     checkTexts(ignored, ["key", "asked"], ["got"]);
   }
-  for (const route of attachment.objects("yieldedRoutes")) checkYieldedRoute(route);
   const teardown = attachment.object("teardown");
   if (teardown !== undefined) checkTeardown(teardown);
   const failed = attachment.object("failedAdd");
@@ -84,14 +97,6 @@ function checkAttachment(attachment: FieldReader): void {
   checkKeys(failed, { required: ["position", "code", "message"] });
   for (const key of ["position", "code"]) failed.integer(key);
   failed.string("message");
-}
-
-function checkYieldedRoute(route: FieldReader): void {
-  checkKeys(route, { required: ["dst", "dev", "metric", "onlink"], optional: ["gw", "metrics"] });
-  route.checked("dst", oneOf(["0.0.0.0/0", "::/0"]));
-  for (const key of ["dev", "gw", "metrics"]) route.string(key);
-  route.integer("metric");
-  if (typeof route.value("onlink") !== "boolean") route.mismatch("onlink", "a boolean");
 }
 
 function checkTeardown(teardown: FieldReader): void {

@@ -80,7 +80,7 @@ class RoutedPod {
     };
     const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }];
     const namespace = { netns: this.#netns, transport };
-    return (await changeRoutes(namespace, (state) => planDefaultRoute(state, attachments)))?.after;
+    return changeRoutes(namespace, (state) => planDefaultRoute(state, attachments));
   }
 
   /** The default routes of a family in the order of their metrics, without the kernel's additions. */

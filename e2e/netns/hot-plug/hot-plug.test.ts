@@ -68,19 +68,26 @@ needsPlexusd("it watches pods", () => {
     const routes = async (): Promise<string[]> =>
       [await sandbox.defaultRoutes(4), await sandbox.defaultRoutes(6)].flat();
     const viaNet1 = ["via 10.23.0.1 dev net1", "via fd00:23::1 dev net1"];
-    const viaMain = ["via 10.20.0.1 dev eth0", "via fd00:20::1 dev eth0"];
     expect(await routes()).toEqual(viaNet1);
     pod.edit([element, { name: "routed" }]);
     await pod.becomes("net1 routed", "net2 routed");
     expect(await routes()).toEqual(viaNet1);
     pod.edit("routed");
-    await pod.becomes("net2 routed");
-    expect(await routes()).toEqual(viaMain);
-    pod.edit("front");
-    await pod.becomes("net1 front");
-    expect(await routes()).toEqual(viaMain);
+    const event =
+      /^InterfaceAddRejected: .*default\/routed \(net1\): the pod's default route is on net1/;
+    await waitUntil("the edit is refused", () => pod.events.some((each) => event.test(each)));
+    expect(await routes()).toEqual(viaNet1);
+    pod.edit([element]);
+    await pod.becomes("net1 routed");
+    expect(await routes()).toEqual(viaNet1);
     await sandbox.mustCheck();
     await sandbox.mustDel();
+    const other = await host.pod("main-routes", "routed");
+    const before = await other.sandbox.defaultRoutes(4);
+    other.edit("routed,routed@x1");
+    await other.becomes("net1 routed", "x1 routed");
+    expect(await other.sandbox.defaultRoutes(4)).toEqual(before);
+    await other.sandbox.mustDel();
     expect(await host.left()).toEqual([]);
   });
 

@@ -51,9 +51,8 @@ const mistakes: readonly Mistake[] = [
   },
   {
     title: "an address that is out of range",
-    ...{ from: asked("10.91.0.9/24"), to: asked("10.99.0.9/24"), keeps: ["x1 pool"] },
-    event:
-      /^FailedAddingInterface: .*10\.99\.0\.9; default\/pool \(x1\) is attached again as before/,
+    ...{ from: asked("10.91.0.9/24"), to: asked("10.99.0.9/24"), keeps: [] },
+    event: /^FailedAddingInterface: .*10\.99\.0\.9.*; Plexus tries again/,
     finding: "AddressOutsideRange",
     sentence:
       /^Could not plug default\/pool \(x1\): .* Request an address within the network's range/,
@@ -63,7 +62,8 @@ const mistakes: readonly Mistake[] = [
     ...{ from: "front", to: "front,vf", keeps: ["net1 front"] },
     event: /^AddedInterface/,
     finding: "DevicesUnknown",
-    sentence: /^Could not plug default\/vf: .* Check that the kubelet runs.*; plexusd /,
+    sentence:
+      /^Could not change the networks of the pod: cannot find out which devices .* Check that the kubelet runs/,
   },
   {
     title: "a mistake that only the plugin knows",

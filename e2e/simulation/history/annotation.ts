@@ -1,14 +1,7 @@
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import {
-  gatewaysOf,
-  isGateway,
-  isMistyped,
-  isRefused,
-  type NetworkName,
-} from "../node/networks.ts";
+import { gatewaysOf, isGateway, isMistyped, type NetworkName } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { Attached } from "../world/attached.ts";
-import { mayInterrupt } from "./draw/mischief.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
@@ -58,38 +51,36 @@ function edit(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[])
   const isThere = kubelet.pods.includes(pod) && api.pod(key)?.metadata.uid === pod.uid;
   if (faults.isOver || api.isDown || !isThere) return;
   const value = annotationsOf(scenario, networks)[networksAnnotation];
-  edited.set(pod.uid, { networks, kept: keptBy(stage, pod, networks) });
+  const hasMoved =
+    edited.get(pod.uid)?.hasMoved === true ||
+    requestedBy(stage, pod).find(isGateway) !== networks.find(isGateway);
+  edited.set(pod.uid, { networks, kept: keptBy(stage, pod, networks), hasMoved });
   if (value === undefined) delete pod.annotations[networksAnnotation];
   else pod.annotations[networksAnnotation] = value;
   api.annotatePod(key, { [networksAnnotation]: value ?? null });
 }
 
-/**
- * What an edit must not remove: what has the interface of an element that cannot be attached. If
- * that is known before, what no element requests stays, too; otherwise the network must come back,
- * unless it has moved, or something interrupts that. A definition that changes for a time can be
- * attached meanwhile.
- */
-function keptBy(
-  { world, api, runtime, edited, scenario }: Stage,
-  pod: SimulatedPod,
-  networks: readonly NetworkName[],
-): Attached[] {
-  const isOnceRight = (name: NetworkName): boolean =>
-    scenario.mischief.some((each) => each.kind === "definition changed" && each.network === name);
-  const hasMistyped = networks.some((name) => isMistyped(name) && !isOnceRight(name));
-  const isUndisturbed = !scenario.mischief.some(mayInterrupt);
-  const before = requestedBy({ scenario, edited }, pod);
+/** Whether a definition becomes right for a time: it can be attached meanwhile. */
+export function isOnceRight({ scenario }: Pick<Stage, "scenario">, name: NetworkName): boolean {
+  return scenario.mischief.some(
+    (each) => each.kind === "definition changed" && each.network === name,
+  );
+}
+
+/** What an edit must not remove as it is refused: all that was requested before, and is attached and shown. */
+function keptBy(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[]): Attached[] {
+  const { world, api, runtime, scenario } = stage;
   const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
+  const links = world.kernel.attachedOf(sandbox?.id ?? "").filter(({ kind }) => kind === "link");
+  const hasMistyped = networks.some((name) => isMistyped(name) && !isOnceRight(stage, name));
+  const routed = links.find(({ network }) => isGateway(network as NetworkName));
+  if (!hasMistyped && routed?.network === networks.find(isGateway)) return [];
+  const before = requestedBy(stage, pod);
   const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";
-  return world.kernel.attachedOf(sandbox?.id ?? "").filter(({ kind, ifName, network }) => {
-    const index = before.findIndex((_, each) => interfaceName(scenario, each) === ifName);
-    const isShown = status.includes(`"${ifName}"`) && status.includes(`/${network}"`);
-    if (kind !== "link" || before[index] !== network || !isShown) return false;
-    const wanted = networks[index];
-    if (wanted === undefined || wanted === network) return hasMistyped;
-    if (isOnceRight(wanted)) return false;
-    const hasMoved = networks.some((name, each) => name === network && before[each] !== network);
-    return isMistyped(wanted) || (isRefused(wanted) && isUndisturbed && !hasMoved);
+  return links.filter(({ ifName, network }) => {
+    const isRequested = before.some(
+      (name, index) => name === network && interfaceName(scenario, index) === ifName,
+    );
+    return isRequested && status.includes(`"${ifName}"`) && status.includes(`/${network}"`);
   });
 }

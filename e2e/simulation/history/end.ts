@@ -13,7 +13,7 @@ import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
-import { interfaceName, requestedBy } from "./annotation.ts";
+import { interfaceName, isOnceRight, requestedBy } from "./annotation.ts";
 import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
@@ -190,19 +190,19 @@ function runningSandboxes({ api, runtime, kubelet, world }: Stage): Sandbox[] {
   );
 }
 
-/** What a pod should have, each as `INTERFACE NETWORK`; what it has if an element of it is wrong. */
+/** What a pod should have, each as `INTERFACE NETWORK`; what it has if an edit may be refused. */
 function expected(stage: Stage, sandbox: Sandbox): string[] {
-  const { scenario } = stage;
+  const { scenario, edited } = stage;
   const requested = requestedBy(stage, sandbox.pod);
-  if (requested.some(isWrong)) return linksOf(stage, sandbox);
-  return [
-    `eth0 ${scenario.defaultNetwork}`,
-    ...requested.map((name, index) => `${interfaceName(scenario, index)} ${name}`),
-  ];
-}
-
-function isWrong(network: NetworkName): boolean {
-  return isMistyped(network) || isRefused(network);
+  const isUnclear = (name: NetworkName): boolean =>
+    isMistyped(name) || (isRefused(name) && isOnceRight(stage, name));
+  const mayBeRefused = edited.get(sandbox.pod.uid)?.hasMoved === true;
+  if (mayBeRefused || requested.some(isUnclear)) return linksOf(stage, sandbox);
+  // One whose plugin fails keeps no other one from the pod.
+  const networks = requested.flatMap((name, index) =>
+    isRefused(name) ? [] : `${interfaceName(scenario, index)} ${name}`,
+  );
+  return [`eth0 ${scenario.defaultNetwork}`, ...networks];
 }
 
 /** The interfaces that a sandbox has, each as `INTERFACE NETWORK`. */
@@ -219,7 +219,7 @@ async function checkRequested(stage: Stage): Promise<void> {
       .map((sandbox) => {
         const there = linksOf(stage, sandbox).toSorted();
         const wanted = expected(stage, sandbox).toSorted();
-        const lacking = lackingDespite(stage, sandbox);
+        const lacking = keptBy(stage, sandbox).filter((each) => !there.includes(each));
         return there.join() === wanted.join() && lacking.length === 0
           ? undefined
           : `${sandbox.id} has ${there.join()}, its pod requests ${[...wanted, ...lacking].join()}`;
@@ -260,19 +260,11 @@ function routesProblem(stage: Stage): string | undefined {
   return undefined;
 }
 
-/** What a pod lacks although only another element is wrong: a network, or what must stay. */
-function lackingDespite(stage: Stage, sandbox: Sandbox): string[] {
-  const requested = requestedBy(stage, sandbox.pod);
-  if (!requested.some(isWrong)) return [];
-  const there = linksOf(stage, sandbox);
-  const { kept = [] } = stage.edited.get(sandbox.pod.uid) ?? {};
-  const stay = kept
-    .filter(({ containerId }) => containerId === sandbox.id)
-    .map(({ ifName, network }) => `${ifName} ${network}`);
-  // One that should move waits on its interface until the wrong element is not there.
-  const isThere = (name: string): boolean => there.some((each) => each.endsWith(` ${name}`));
-  const absent = requested.filter((name) => !isWrong(name) && !isThere(name));
-  return [...absent, ...stay.filter((each) => !there.includes(each))];
+/** What a refused edit must not remove. */
+function keptBy(stage: Stage, { id, pod }: Sandbox): string[] {
+  const { kept = [] } = stage.edited.get(pod.uid) ?? {};
+  const own = kept.filter(({ containerId }) => containerId === id);
+  return own.map(({ ifName, network }) => `${ifName} ${network}`);
 }
 
 function checkAttached(stage: Stage, sandbox: Sandbox): void {

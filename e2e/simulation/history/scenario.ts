@@ -146,8 +146,8 @@ function drawGateway(random: Random, hotPlug: Scenario["hotPlug"]): NetworkName 
 }
 
 /**
- * Such a network is the first one of its pod, and some edits keep it. A network takes the default
- * route of a running pod only from the one on its interface.
+ * Such a network is the first one of its pod, and some edits keep it: others are refused, if it has
+ * `default-route`.
  */
 function withFirst(pod: PodScenario, first: NetworkName | "", random: Random): PodScenario {
   if (first === "") return pod;

@@ -20,8 +20,10 @@ export function sidesOf({ runtime, kubelet, second }: Stage): readonly Side[] {
 
 interface EditedPod {
   readonly networks: readonly NetworkName[];
-  /** What was attached and stays, as an element is wrong that may have meant it. */
+  /** What was attached and stays, as the edit breaks a rule. */
   readonly kept: readonly Attached[];
+  /** Whether this edit or an earlier one has another element with `default-route`, which a running pod refuses. */
+  readonly hasMoved: boolean;
 }
 
 /** Everything that takes part in a history. */

@@ -12,7 +12,8 @@ export const refreshCommand = command({
   summary: "unplug and plug one network of a running pod, with its present definition",
   description: `Asks plexusd on the pod's node, which needs hotPlug (docs/user/hot-plug.md). The network is
 interrupted. It keeps its addresses if its plugin has the capability "ips" and they are still valid;
-otherwise it gets others. Only a network of the pod's annotation can be refreshed.`,
+otherwise it gets others. Only a network of the pod's annotation without default-route can be
+refreshed.`,
   flags: { socket: commonFlags.socket },
   failsWhen: "the network was not refreshed",
   async run({ flags: { socket }, positionals }, output) {

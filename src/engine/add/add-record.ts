@@ -43,14 +43,13 @@ export function sandboxToAdd(
 
 /**
  * The record of an ADD with its teardown plan, from the planned attachments and their progress. In
- * a running sandbox, additional networks are attached, or earlier ones detached.
+ * a running sandbox, additional networks are attached.
  */
 export class AddRecord {
   readonly sandbox: RecordedSandbox;
   readonly isRunning: boolean;
   readonly #ctx: CallContext;
-  readonly #predecessor: DetachableAttachment | undefined;
-  #earlier: readonly DetachableAttachment[];
+  readonly #earlier: readonly DetachableAttachment[];
   #attachments: readonly DetachableAttachment[];
   #syncFailure: Error | undefined;
 
@@ -62,16 +61,13 @@ export class AddRecord {
       readonly attachments: readonly PlannedAttachment[];
       /** What a running sandbox has already. @default the sandbox is new */
       readonly earlier?: readonly DetachableAttachment[];
-      /** What the network replaces, which is detached. @default none */
-      readonly predecessor?: DetachableAttachment | undefined;
     },
   ) {
-    const { attachments, earlier, predecessor } = networks;
+    const { attachments, earlier } = networks;
     this.#ctx = ctx;
     this.isRunning = earlier !== undefined;
     this.sandbox = this.isRunning ? { ...sandbox, addEnded: true } : sandbox;
     this.#earlier = earlier ?? [];
-    this.#predecessor = predecessor;
     this.#attachments = attachments.map((each, i) =>
       this.#detachable(each.list, recordedAttachment(each, i === 0 ? "attempted" : "planned")),
     );
@@ -79,11 +75,8 @@ export class AddRecord {
 
   /** The sandbox with all its attachments and their progress, in order. */
   get current(): AttachmentRecord {
-    return { ...this.sandbox, attachments: this.#all.map(({ attachment }) => attachment) };
-  }
-
-  get #all(): readonly DetachableAttachment[] {
-    return [...this.#earlier, ...this.#attachments];
+    const all = [...this.#earlier, ...this.#attachments];
+    return { ...this.sandbox, attachments: all.map(({ attachment }) => attachment) };
   }
 
   /** The attachments for which a delegate may have been executed, in order. */
@@ -101,44 +94,34 @@ export class AddRecord {
     progress: { readonly [K in keyof RecordedAttachment]?: RecordedAttachment[K] | undefined },
     partialResult?: JsonObject,
   ): void {
-    const before = this.#all.find(
-      ({ attachment }) => attachment.ifName === ifName && attachment.state !== "detached",
+    const before = this.#attachments.find(
+      ({ attachment }) => attachment.ifName === ifName,
     ) as DetachableAttachment;
     const attachment = omitUndefined({ ...before.attachment, ...progress }) as RecordedAttachment;
     const isSame = partialResult === undefined && attachment.result === before.attachment.result;
     const { dels } = isSame ? before : this.#detachable(list, attachment, partialResult);
-    this.replace(before, [{ attachment, dels }]);
+    this.#attachments = this.#attachments.map((each) =>
+      each === before ? { attachment, dels } : each,
+    );
   }
 
   /**
-   * Notes that networks are attached, or that the routes of attached ones are others now.
+   * Notes that networks are attached.
    * @param kernel the interfaces that the sandbox has then. @default they are not known
    */
   noteAttached(all: readonly Attached[], kernel?: KernelInterfaces): void {
-    for (const { planned, raw, result, ignoredRequests, yieldedRoutes } of all)
+    for (const { planned, raw, result, ignoredRequests } of all)
       this.note(planned, {
         state: "attached",
         result: raw,
         ignoredRequests: nonEmpty(ignoredRequests),
-        yieldedRoutes: nonEmpty(yieldedRoutes),
         ...(kernel && { userSpaceInterfaces: nonEmpty(missingInterfaces(result, kernel)) }),
       });
   }
 
-  /** Notes what an attachment is now: nothing when it is gone. Nothing is written. */
-  replace(before: DetachableAttachment, now: readonly DetachableAttachment[]): void {
-    const change = (each: DetachableAttachment) => (each === before ? now : [each]);
-    this.#earlier = this.#earlier.flatMap(change);
-    this.#attachments = this.#attachments.flatMap(change);
-  }
-
-  /**
-   * Keeps only what could not be detached again, as it says. If nothing is left, the place is free
-   * for the next attempt to fill, or for the predecessor.
-   */
+  /** Keeps only what could not be detached again, as it says. */
   keepOnly(left: readonly DetachableAttachment[]): void {
-    const predecessor = this.#predecessor === undefined ? [] : [this.#predecessor];
-    this.#attachments = left.length === 0 ? predecessor : left;
+    this.#attachments = left;
   }
 
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */

@@ -35,8 +35,8 @@ function explain(
 /** `interface network: what is pending` of each network but the default one. */
 function rows({ networks }: Explanation): string[] {
   return networks.slice(1).map(({ ifName = "-", network: name, pending, isUnrequested }) => {
-    const { change, state = "", isKept, isPaused, failure } = pending ?? {};
-    const words = [change, state, isKept && "kept", isPaused && "paused", failure && "failed"];
+    const { change, state = "", isKept, failure } = pending ?? {};
+    const words = [change, state, isKept && "kept", failure && "failed"];
     const text = [...words, isUnrequested && "unrequested"].filter(Boolean).join(" ");
     return `${ifName} ${name}: ${text}`;
   });
@@ -101,8 +101,12 @@ test.each<[title: string, Scene]>([
     "two elements with one interface",
     {
       ...{ start: "a", edit: "a@x1,b@x1", finding: "InterfaceNameTaken" },
-      says: /^Could not change the networks of the pod: .*elements 1 and 2 request interface x1\. Give each network[^;]*\.$/,
-      shows: ["net1 default/a: ", "- default/b: "],
+      says: /^Could not plug default\/b \(x1\): interface x1 is requested by network default\/a and by network default\/b\. Give each network/,
+      shows: [
+        "- default/a: plug",
+        "- default/b: plug failed",
+        "net1 default/a: unplug attached kept",
+      ],
     },
   ],
   [
@@ -114,20 +118,20 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
-    "a network that cannot take the place of one that works",
+    "a network that cannot take the place of another one",
     {
       ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
-      says: /^Could not plug default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before\. .*; plexusd tries again in some minutes\.$/,
-      shows: ["- default/b: plug paused failed", "x1 default/a: unplug attached kept"],
+      says: /^Could not plug default\/b \(x1\): .*no such VLAN\. .*; plexusd tries again in 37 s\.$/,
+      shows: ["- default/b: plug failed"],
     },
   ],
   [
-    "the same at a later attempt",
+    "a default route that the running pod keeps",
     {
-      ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
-      attempts: 2,
-      says: /no such VLAN; default\/a \(x1\) is attached again as before\. .*; plexusd tries again in some minutes\.$/,
-      shows: ["- default/b: plug paused failed", "x1 default/a: unplug attached kept"],
+      ...{ start: [{ name: "a", "default-route": [] }], edit: "b" },
+      finding: "InvalidRequest",
+      says: /^Could not unplug default\/a \(net1\): the pod's default route is on net1, .*create the pod again/,
+      shows: ["- default/b: plug", "net1 default/a: unplug attached kept failed"],
     },
   ],
   [

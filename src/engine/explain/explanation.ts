@@ -55,8 +55,6 @@ export interface PendingChange {
   readonly state?: RecordedAttachment["state"];
   /** It stays until all elements can be attached: the one that cannot may have meant it. @default false */
   readonly isKept?: boolean;
-  /** The network works as it was before, and the next attempt waits for some minutes. @default false */
-  readonly isPaused?: boolean;
   /** Why the last attempt failed; absent when it is not known. */
   readonly failure?: Failure;
   /** Of what could not be detached: since when (ISO 8601), and how many attempts have failed. */

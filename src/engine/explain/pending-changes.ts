@@ -1,5 +1,4 @@
 import type { PodChanges } from "#engine/hotplug/desired-networks.ts";
-import { FailedSwapError } from "#engine/hotplug/failed-swaps.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -28,13 +27,12 @@ export class PendingChanges {
     );
     if (!isAdded) return undefined;
     const isElement = (each: HotPlugProblem): boolean => isAbout(each, network, ifName);
-    // The reason may be that what it replaces could not be detached.
+    // The reason may be that what has its interface could not be detached.
     const found =
       this.#problems.find((each) => each.isRemoval !== true && isElement(each)) ??
       this.#problems.find(isElement);
-    const isPaused = found?.error instanceof FailedSwapError || undefined;
     const failure = found && explainedProblem(found);
-    return omitUndefined({ change: "plug" as const, isPaused, failure });
+    return omitUndefined({ change: "plug" as const, failure });
   }
 
   /** Of an attachment that no element of the annotation requests with its present settings. */
@@ -48,7 +46,9 @@ export class PendingChanges {
       return { change: "unplug", state, failure, failingSince, attempts };
     }
     const found = this.#problems.find(
-      (each) => each.isRemoval === true && isAbout(each, displayName, ifName),
+      (each) =>
+        (each.isRemoval === true || each.ifName !== undefined) &&
+        isAbout(each, displayName, ifName),
     );
     const isWrong = this.#problems.some(({ isRemoval }) => isRemoval !== true);
     const isKept = (state === "attached" && isWrong) || undefined;

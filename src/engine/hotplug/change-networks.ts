@@ -1,26 +1,43 @@
-import type { CniError } from "#cni/error.ts";
-import { yieldingUnused } from "#engine/add/default-route/running-routes.ts";
-import { collectErrors } from "#engine/call/failures.ts";
+import { asCniError, CniError } from "#cni/error.ts";
+import { AddRecord } from "#engine/add/add-record.ts";
+import { attachNetworks } from "#engine/add/attach-networks.ts";
+import { withoutDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
+import { emitAttached } from "#engine/add/events.ts";
+import { rollBack } from "#engine/add/roll-back.ts";
 import { linkNames } from "#engine/call/sandbox.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import { detachAll } from "#engine/del/detach.ts";
+import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
+import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
+import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
+import { isSame, type RecordedAttachment } from "#engine/record/record.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  recordWithPlan,
+  type StoredRecord,
+} from "#engine/record/teardown-plan.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
-import { FailedSwapError } from "./failed-swaps.ts";
-import { type PlannedAddition, planChanges, stays } from "./plan-changes.ts";
+import { planChanges } from "./plan-changes.ts";
 import { OperationLog } from "./reports/operation-log.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
-import { failedText, swapLostText } from "./reports/problem-texts.ts";
-import {
-  attachTo,
-  detachFrom,
-  loadLatest,
-  type NetworkToAttach,
-  type SandboxToChange,
-} from "./running-networks.ts";
-import { type LockedSandbox, markDetaching } from "./running-sandboxes.ts";
+import { failedText } from "./reports/problem-texts.ts";
+import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandboxes.ts";
+
+/*
+ * Networks are detached and attached one at a time, with the code of a DEL and of an ADD; the record
+ * says so before the first plugin runs, and when the last one has ended.
+ */
+
+interface SandboxToChange extends LockedSandbox {
+  readonly log: OperationLog;
+}
 
 /**
- * Makes the networks of a running sandbox those of its pod's annotation: first detaches, last
- * attached first, then attaches in the order of the annotation. A failure leaves the others.
+ * Makes the networks of a running sandbox those of its pod's annotation: detaches what that does not
+ * request, last attached first, then attaches what is lacking, in the order of the annotation. A
+ * network that fails leaves the others. An edit that breaks a rule changes nothing.
  * @throws SandboxUnavailableError without a record that can be changed, HostGoneError when the agent
  *   has gone
  */
@@ -28,116 +45,138 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   const { ctx, pod, refreshed } = locked;
   const sandbox = { ...locked, log: new OperationLog(locked) };
   const stored = await loadLatest(sandbox);
-  const { removals } = changesOf(ctx.config, stored.record, { ...pod, refreshed });
-  const yielding = await yieldingUnused(ctx, locked.netns, removals);
-  const attachments = stored.record.attachments.map(
-    (each) => yielding[removals.indexOf(each)] ?? each,
-  );
-  const record = { ...stored.record, attachments };
-  const changes = changesOf(ctx.config, record, { ...pod, refreshed });
-  const plan = await planChanges(sandbox, record, changes);
-  if (plan.removals.length > 0) await markDetaching(ctx, { ...stored, record }, plan.removals);
-  const changer = new NetworkChanger(sandbox);
-  const replaced = plan.additions.map((each) => each.replaced);
-  for (const each of plan.removals) await changer.detach(each, replaced.includes(each));
-  await changer.attachAll(plan.additions);
-  const left = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
-  const problems = [...(changes.invalid ? [{ error: changes.invalid }] : []), ...plan.problems];
-  const state = isSettled(left) ? "settled" : "failed";
-  return { state, operations: sandbox.log.operations, problems };
+  const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
+  const plan = await planChanges(sandbox, stored.record, changes);
+  const removals = plan.problems.length === 0 ? changes.removals : changes.removals.filter(isLeft);
+  const left = await detachEach(sandbox, stored, removals);
+  for (const planned of plan.attachments)
+    if (!left.some((each) => hasPlaceOf(each, planned)))
+      await attach(sandbox, planned, plan.recordBytes);
+  const remaining = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
+  const state = isSettled(remaining) ? "settled" : "failed";
+  return { state, operations: sandbox.log.operations, problems: plan.problems };
 }
 
-/** Carries out planned changes, with events for failed ones. */
-class NetworkChanger {
-  readonly #sandbox: SandboxToChange;
-  /** Attachments that could not be removed, or not be replaced and are back. */
-  readonly #left = new Set<PlannedAddition["replaced"]>();
-  /** Attachments whose element is on another interface now. */
-  readonly #moved = new Set<PlannedAddition["moved"]>();
+/** Whether an earlier attempt has left something, which is detached also if the edit is refused. */
+function isLeft({ state, defaultRoute }: RecordedAttachment): boolean {
+  return state !== "attached" && defaultRoute === undefined;
+}
 
-  constructor(sandbox: SandboxToChange) {
-    this.#sandbox = sandbox;
+/** @throws SandboxUnavailableError when the sandbox has no record that can be changed any more */
+async function loadLatest({ ctx, pod, key }: LockedSandbox): Promise<StoredRecord> {
+  const stored = await loadUsable(ctx.deps, key);
+  if (stored === undefined || !isSame(await latestSandbox(ctx.deps, pod), key))
+    throw new SandboxUnavailableError("gone", "the sandbox is not attached any more");
+  return stored;
+}
+
+/** @returns what could not be detached */
+async function detachEach(
+  sandbox: SandboxToChange,
+  stored: StoredRecord,
+  removals: readonly RecordedAttachment[],
+): Promise<readonly RecordedAttachment[]> {
+  if (removals.length > 0) await markDetaching(sandbox.ctx, stored, removals);
+  const left: RecordedAttachment[] = [];
+  for (const removed of removals) {
+    const error = await failureOf(() => detach(sandbox, removed));
+    if (error === undefined) continue;
+    left.push(removed);
+    sandbox.log.failed("remove", removed, error);
   }
+  return left;
+}
 
-  /** As {@link detachFrom}, with an event when it fails. @throws HostGoneError */
-  async detach(removed: RecordedAttachment, isReplaced: boolean): Promise<void> {
-    const [error] = await collectErrors([removed], (each) =>
-      detachFrom(this.#sandbox, each, isReplaced),
-    );
-    if (error === undefined) return;
-    this.#left.add(removed);
-    this.#sandbox.log.failed("remove", removed, { error });
+/** Whether what could not be detached still has the interface or the device of a network. */
+function hasPlaceOf(left: RecordedAttachment, { ifName, device }: PlannedAttachment): boolean {
+  return left.ifName === ifName || (device !== undefined && left.device?.id === device.id);
+}
+
+/** Runs a step for one network. @throws if the sandbox cannot be changed any more */
+async function failureOf(step: () => Promise<void>): Promise<CniError | undefined> {
+  try {
+    await step();
+    return undefined;
+  } catch (error) {
+    if (error instanceof HostGoneError || error instanceof SandboxUnavailableError) throw error;
+    return asCniError(error);
   }
+}
 
-  /** Attaches networks in order, each in the first way that works. @throws as {@link detach} */
-  async attachAll(additions: readonly PlannedAddition[]): Promise<void> {
-    const reserved = additions.map(({ ways: [{ ifName }] }) => ifName);
-    for (const each of additions) await this.#attachPlanned(each, reserved);
-  }
+/** What fails is owed: the record keeps it. */
+async function detach(sandbox: SandboxToChange, removed: RecordedAttachment): Promise<void> {
+  const { ctx, netns, path, pod, log } = sandbox;
+  const { displayName, ifName } = removed;
+  const stored = await loadLatest(sandbox);
+  const before = detachables(stored);
+  const own = before.find(
+    ({ attachment: each }) => each.ifName === ifName && each.state !== "attached",
+  ) as DetachableAttachment;
+  const running = { record: stored.record, netns, path, isOfOthers: true, isRunning: true };
+  const [failure] = await detachAll(ctx, running, [own]);
+  const left = failure === undefined ? [] : [failure.left];
+  const all = before.flatMap((each) => (each === own ? left : [each]));
+  const { record, plan } = recordWithPlan(stored.record, all);
+  const status = failure === undefined && (await statusOfRecord(ctx, record));
+  await ctx.deps.records.update({ ...record, ...status }, plan);
+  if (failure !== undefined) throw failure.error;
+  log.succeeded("remove", removed);
+  const message = `Remove ${ifName} from ${displayName}`;
+  ctx.deps.events.record(pod, { type: "Normal", reason: "RemovedInterface", message });
+}
 
-  async #attachPlanned(addition: PlannedAddition, reserved: readonly string[]): Promise<void> {
-    const { ways, replaced, moved } = addition;
-    const [{ ifName }] = ways;
-    if (this.#left.has(replaced)) return;
-    if (moved !== undefined && this.#left.has(moved))
-      return this.#notPlugged(addition, stays(moved));
-    const { ctx, netns } = this.#sandbox;
-    const links = await linkNames(ctx, netns);
-    const isMade = links.has(ifName) && !this.#sandbox.links.has(ifName);
-    if (isMade || (await this.#isRecorded(ifName)))
-      return this.#attachElsewhere(addition, new Set([...links, ...reserved]));
-    const isMoved = this.#moved.has(replaced);
-    let failure: CniError | undefined;
-    for (const planned of ways) {
-      failure = await this.#attach({ ...addition, planned, isMoved });
-      if (failure === undefined) this.#sandbox.log.succeeded("add", planned);
-      // What a failed way has left is owed: its DEL would detach another attachment.
-      if (failure === undefined || (await this.#isRecorded(ifName))) break;
+async function attach(
+  sandbox: SandboxToChange,
+  planned: PlannedAttachment,
+  recordBytes: number,
+): Promise<void> {
+  const error = await failureOf(() => attachOrUndo(sandbox, planned, recordBytes));
+  if (error === undefined) sandbox.log.succeeded("add", planned);
+  else sandbox.log.failed("add", planned, error);
+}
+
+/**
+ * Attaches a network, or leaves the sandbox as it was. The record names the network, durably, before
+ * its first plugin runs.
+ */
+async function attachOrUndo(
+  sandbox: SandboxToChange,
+  planned: PlannedAttachment,
+  recordBytes: number,
+): Promise<void> {
+  const { ctx, netns, pod, log } = sandbox;
+  const stored = await loadLatest(sandbox);
+  const earlier = detachables(stored);
+  const others = stored.record.attachments.map(({ ifName }) => ifName);
+  await refuseTaken(sandbox, planned);
+  const record = new AddRecord(ctx, stored.record, { attachments: [planned], earlier });
+  await record.updateAhead();
+  await ctx.deps.records.flush();
+  try {
+    const networks = { attachments: [planned], recordBytes };
+    const { attached, kernel } = await attachNetworks(ctx, record, networks);
+    const [added] = attached as readonly [Attached];
+    const routed = await withoutDefaultRoutes(ctx, netns, { added, others });
+    record.noteAttached([routed], await kernel);
+    await record.update(await statusOfRecord(ctx, record.current));
+    emitAttached(ctx, pod, [routed]);
+  } catch (error) {
+    if (error instanceof HostGoneError) throw error;
+    for (const err of await rollBack(ctx, record)) {
+      ctx.logger.error({ err }, "cannot roll back the attachment, which stays recorded");
+      log.warn("remove", failedText("remove", err));
     }
-    if (failure === undefined) this.#moved.add(moved);
-    else await this.#notPlugged(addition, failure);
+    throw error;
   }
+}
 
-  /** As {@link attachTo}. @returns why it failed @throws as {@link detach} */
-  async #attach(network: NetworkToAttach): Promise<CniError | undefined> {
-    const [failure] = await collectErrors([network], (each) => attachTo(this.#sandbox, each));
-    return failure;
-  }
-
-  /** Whether an attachment has, or may have, that interface. @throws as {@link loadLatest} */
-  async #isRecorded(name: string): Promise<boolean> {
-    const { attachments } = (await loadLatest(this.#sandbox)).record;
-    return attachments.some((each) => each.ifName === name && each.state !== "detached");
-  }
-
-  /** Attaches what an element should have replaced, unless the edit has moved it. */
-  async #notPlugged(addition: PlannedAddition, error: CniError): Promise<void> {
-    const { ways, former, replaced } = addition;
-    const [first] = ways;
-    const { failedSwaps, log, pod } = this.#sandbox;
-    const isGone = former === undefined || this.#moved.has(replaced);
-    if (isGone || (await this.#isRecorded(former.ifName)))
-      return log.failed("add", first, { error });
-    const lost = await this.#attach({ ...addition, planned: former, isMoved: false });
-    if (lost !== undefined)
-      return log.failed("add", first, { error, text: swapLostText(error, former, lost) });
-    this.#left.add(replaced);
-    const swap = new FailedSwapError(error, former);
-    failedSwaps.note(pod, first, swap);
-    log.failed("add", first, { error: swap, text: failedText("swap", swap) });
-  }
-
-  /**
-   * An attachment that could not be removed has the interface of an element, or a plugin has just
-   * made it: an element without a name gets another.
-   */
-  async #attachElsewhere(
-    { selection }: PlannedAddition,
-    links: ReadonlySet<string>,
-  ): Promise<void> {
-    const { record } = await loadLatest(this.#sandbox);
-    const changes = { removals: [], additions: [{ selection }] };
-    const { additions } = await planChanges({ ...this.#sandbox, links }, record, changes);
-    await this.attachAll(additions);
-  }
+/** The plugin of another network may have made the interface: undoing this one would remove it. */
+async function refuseTaken(
+  { ctx, netns, links: before }: SandboxToChange,
+  { ifName, displayName }: PlannedAttachment,
+): Promise<void> {
+  const made = (await linkNames(ctx, netns)).difference(before);
+  if (!made.has(ifName)) return;
+  const message = `network ${displayName} (${ifName}): the interface already exists in the pod`;
+  throw new CniError("InterfaceNameTaken", message);
 }

@@ -153,19 +153,13 @@ test.each([
   { title: "the only attachment", from: "a,b", to: "b", expected: [] },
   { title: "no other network", from: "b,a", to: "", expected: ["-net1"] },
   { title: "none beside one that is requested", from: "a,a", to: "a", expected: ["-net2"] },
-  { title: "one of several", from: "a,b,a", to: "b", expected: ["-net3"] },
+  { title: "all of several", from: "a,b,a", to: "b", expected: [] },
   { title: "none that is not attached", from: "b", to: "b", expected: [] },
   {
-    title: "one whose interface no element names",
-    from: "a,a@x1",
-    to: "b@net1",
-    expected: ["-net1", "+default/b"],
-  },
-  {
-    title: "one on another interface if an element names its own",
+    title: "one although an element names its interface, which is then refused",
     from: "a@x1",
     to: "b@x1",
-    expected: ["-x1", "+default/b", "+default/a"],
+    expected: ["+default/b"],
   },
   {
     title: "none that is attached anew",
@@ -210,73 +204,43 @@ test("networkChanges() does not know what requested a definition's network witho
   expect(unknown.map(({ displayName }) => displayName)).toEqual(["default/c"]);
 });
 
-const changed = (network: string): string => {
-  const [name, ifName] = network.split("@");
-  return JSON.stringify({ name, interface: ifName, mac: "02:00:00:00:00:01" });
-};
-
 test.each([
+  { title: "the one of its interface", from: "b@x1,a@x2", to: "a@x2", expected: ["a: x2"] },
+  { title: "none of another network", from: "b@x1", to: "a@x1", expected: ["a: none"] },
+  { title: "none on another interface", from: "a@x1", to: "a@x2", expected: ["a: none"] },
+  { title: "none with other settings", from: "a", to: '[{"name":"a","mac":"02:00:00:00:00:01"}]' },
+  { title: "one on a generated interface", from: "a@x1,a@net7", to: "a", expected: ["a: net7"] },
   {
-    title: "at most one",
+    title: "the one of the same element, and none that requested its interface",
+    from: "a@net1,a",
+    to: "a",
+    expected: ["a: net2"],
+  },
+  {
+    title: "for each element another one",
+    from: "a,a",
+    to: "a,a,a",
+    expected: ["a: net2", "a: net1", "a: none"],
+  },
+  {
+    title: "none whose interface another element requests",
     from: "a",
-    to: `[${changed("a")},{"name":"a","ips":["10.0.0.9/24"]}]`,
-    expected: ["a: net1", "a: none"],
+    to: "a,b@net1",
+    expected: ["a: none", "b: none"],
   },
-  {
-    title: "that of the same element",
-    from: `[{"name":"a"},${changed("a")}]`,
-    to: `[{"name":"a"},${changed("a")}]`,
-    expected: ["a: net1", "a: net2"],
-  },
-  { title: "that of its interface", from: "b@x1,a", to: "a@x1", expected: ["a: x1, from net2"] },
-  {
-    title: "that of its interface, and none of its network",
-    from: "a@x1,a",
-    to: `[${changed("a@x1")}]`,
-    expected: ["a: x1"],
-  },
-  {
-    title: "that of its network without an interface, like itself",
-    from: "a,a@x1",
-    to: `[${changed("a")}]`,
-    expected: ["a: net1"],
-  },
-  {
-    title: "that of the same element, and none that requested a generated interface",
-    from: "a,a@net2",
-    to: "a",
-    expected: ["a: net1"],
-  },
-  {
-    title: "that of its network on a generated interface, like itself",
-    from: "a@net7,a@x1",
-    to: "a",
-    expected: ["a: net7"],
-  },
-  {
-    title: "that of another element",
-    from: "a@x1,b@x2",
-    to: "b@x1,a@x2",
-    expected: ["b: x1, from x2", "a: x2, from x1"],
-  },
-  {
-    title: "but moves no network twice",
-    from: "a@x1,b@x2,c@x3",
-    to: "a@x2,a@x3",
-    expected: ["a: x2, from x1", "a: x3"],
-  },
-  {
-    title: "but moves no network that another element renews",
-    from: "a@x1,b@x2",
-    to: "a@x2,a@x3",
-    expected: ["a: x2", "a: x1"],
-  },
-])("networkChanges() lets an element take a removal's place: $title", ({ from, to, expected }) => {
+])("networkChanges() renews what is not attached: $title", ({ from, to, expected }) => {
   const attachments = attachedFor(from).map((each) => ({ ...each, state: "owed" as const }));
   const { additions } = networkChanges({ attachments }, selectionsOf(to), { configured: [] });
-  const places = additions.map(({ selection, replaced, moved }) => {
-    const from = moved === undefined ? "" : `, from ${moved.ifName}`;
-    return `${selection.name}: ${replaced?.ifName ?? "none"}${from}`;
-  });
-  expect(places).toEqual(expected);
+  const renewals = additions.map(
+    ({ selection, renewed }) => `${selection.name}: ${renewed?.ifName ?? "none"}`,
+  );
+  expect(renewals).toEqual(expected ?? ["a: none"]);
+});
+
+test("networkChanges() renews an attachment that is to be refreshed, and no other one", () => {
+  const attachments = attachedFor("a,a");
+  const options = { configured: [], refreshed: "net1" };
+  const found = networkChanges({ attachments }, selectionsOf("a,a"), options);
+  const renewed = found.additions.map((each) => each.renewed);
+  expect([found.removals, renewed]).toEqual([[attachments[0]], [attachments[0]]]);
 });

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type NetworkSelection, selectionElement } from "#npwg/selection/network-selection.ts";
@@ -17,10 +16,8 @@ export interface NetworkChanges {
 /** An element to attach. */
 export interface Addition {
   readonly selection: NetworkSelection;
-  /** The removal whose place it takes: its interface, or else its network. */
-  readonly replaced?: RecordedAttachment | undefined;
-  /** The removal that it moves to the place of another one. */
-  readonly moved?: RecordedAttachment | undefined;
+  /** The removal that the same element requested: its interface and addresses are kept. */
+  readonly renewed?: RecordedAttachment | undefined;
 }
 
 interface ChangeOptions {
@@ -46,69 +43,60 @@ export function networkChanges(
 ): NetworkChanges {
   const requested = attachments.filter(({ selection }) => selection !== undefined);
   const intact = requested.filter((each) => each.state === "attached" && each.ifName !== refreshed);
-  const unrequested = attachments.filter(({ selection }) => selection === undefined);
-  const others = unrequested.filter(({ isDefault }) => !isDefault);
-  const have = [...unrequested.map((each) => each.displayName), ...selections.map(networkName)];
-  const lacking = configured.filter((name) => !have.includes(name));
-  const wanted = [...selections, ...impliedElements(lacking, intact, selections)];
-  const names = namesIn(wanted);
-  const isCounted: Fit = (selection, { displayName, ifName, selection: own }) =>
-    own === undefined &&
-    displayName === networkName(selection) &&
-    (selection.ifName === undefined || selection.ifName === ifName) &&
-    (isPlain(selection) || !configured.includes(displayName));
+  const others = attachments.filter(({ selection, isDefault }) => !(selection || isDefault));
+  const names = new Set(selections.map(({ ifName }) => ifName));
+  const isFree = ({ ifName }: RecordedAttachment): boolean => !names.has(ifName);
+  const isFit: Fit = (selection, each) =>
+    isAsRequested(each, selection) || isCounted(selection, each, configured);
   const mayStay = [...intact, ...others];
-  const pairs = paired(wanted, mayStay, [
-    (selection, each) => selection.ifName !== undefined && isAsRequested(each, selection),
-    (selection, each) => !names.has(each.ifName) && isSameElement(each, selection),
-    (selection, each) => !names.has(each.ifName) && isAsRequested(each, selection),
-    (selection, each) => selection.ifName !== undefined && isCounted(selection, each),
-    isCounted,
+  const kept = paired(selections, mayStay, [
+    (selection, each) => selection.ifName !== undefined && isFit(selection, each),
+    (selection, each) => isFree(each) && isSameElement(each, selection),
+    (selection, each) => isFree(each) && isFit(selection, each),
   ]);
-  const stay = new Set(pairs.values());
+  const networks = [...selections.map(networkName), ...others.map((each) => each.displayName)];
+  // Every pod has the configured networks, perhaps without an element.
+  const isImplied = ({ state, displayName: name }: RecordedAttachment): boolean =>
+    state === "attached" && configured.includes(name) && !networks.includes(name);
+  const stay = new Set([...kept.values(), ...requested.filter(isImplied)]);
   const removals = requested.filter((each) => !stay.has(each)).toReversed();
-  const added = wanted.filter((each) => !pairs.has(each));
+  const added = selections.filter((each) => !kept.has(each));
+  const renewed = paired(added, removals, [
+    (selection, each) => isFree(each) && isSameElement(each, selection),
+    (selection, each) =>
+      (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
+  ]);
   const isUnknown = (each: RecordedAttachment): boolean =>
     !stay.has(each) && each.displayName.includes("/") && !configured.includes(each.displayName);
-  return { removals, additions: withReplaced(added, removals), unknown: others.filter(isUnknown) };
+  return {
+    removals,
+    additions: added.map((selection) => ({ selection, renewed: renewed.get(selection) })),
+    unknown: others.filter(isUnknown),
+  };
+}
+
+/** Whether an attachment without an element is what an element requests. */
+function isCounted(
+  selection: NetworkSelection,
+  { displayName, ifName, selection: own }: RecordedAttachment,
+  configured: readonly string[],
+): boolean {
+  const isName = selection.ifName === undefined || selection.ifName === ifName;
+  const isSame = own === undefined && displayName === networkName(selection) && isName;
+  return isSame && (isPlain(selection) || !configured.includes(displayName));
 }
 
 /**
  * Whether an attachment is as an element requests it: of its network and settings, on its
  * interface. An element without one may have any generated name.
  */
-export function isAsRequested(
-  attachment: Pick<RecordedAttachment, "ifName" | "selection">,
+function isAsRequested(
+  { ifName, selection: own = {} }: RecordedAttachment,
   selection: NetworkSelection,
 ): boolean {
-  const { ifName } = attachment;
   const isName =
     selection.ifName === undefined ? /^net\d+$/.test(ifName) : selection.ifName === ifName;
-  return isName && isSameButName(attachment, selection);
-}
-
-/**
- * Every pod has the configured networks: an attachment to each stays without its element, on
- * another interface if an element names its own.
- */
-function impliedElements(
-  lacking: readonly string[],
-  intact: readonly RecordedAttachment[],
-  selections: readonly NetworkSelection[],
-): NetworkSelection[] {
-  const names = namesIn(selections);
-  return lacking.flatMap((name) => {
-    const own = intact.filter(({ displayName }) => displayName === name);
-    const last = own.find(({ ifName }) => !names.has(ifName)) ?? own[0];
-    const element = last && recordedSelection(last);
-    if (element === undefined) return [];
-    const { ifName, ...unnamed } = element;
-    return names.has(ifName) ? unnamed : element;
-  });
-}
-
-function namesIn(selections: readonly NetworkSelection[]): ReadonlySet<string | undefined> {
-  return new Set(selections.map(({ ifName }) => ifName));
+  return isName && isDeepStrictEqual(withoutName(own), withoutName(selectionElement(selection)));
 }
 
 type Fit = (selection: NetworkSelection, attachment: RecordedAttachment) => boolean;
@@ -133,46 +121,11 @@ function paired(
   return pairs;
 }
 
-/** What an element and the removal whose place it takes have in common, the closest first. */
-const closeness: readonly Fit[] = [
-  (selection, { ifName }) => selection.ifName === ifName,
-  (selection, removal) => isSameElement(removal, selection),
-  (selection, removal) => isAsRequested(removal, selection),
-  (selection, { displayName, selection: own }) =>
-    selection.ifName === own?.ifName && displayName === networkName(selection),
-  (selection, { displayName }) => displayName === networkName(selection),
-];
-
-/** The elements with the removals whose places they take, each of one. */
-function withReplaced(
-  added: readonly NetworkSelection[],
-  removals: readonly RecordedAttachment[],
-): Addition[] {
-  const places = paired(added, removals, closeness);
-  const sources = paired(added, removals, [
-    (selection, each) => places.get(selection) === each && isSameButName(each, selection),
-    (selection, each) => isSameButName(each, selection),
-  ]);
-  return added.map((selection) => {
-    const replaced = places.get(selection);
-    const source = sources.get(selection);
-    return { selection, replaced, moved: source === replaced ? undefined : source };
-  });
-}
-
 function isSameElement(
   { selection: own }: RecordedAttachment,
   selection: NetworkSelection,
 ): boolean {
   return isDeepStrictEqual(own, selectionElement(selection));
-}
-
-/** Whether an attachment was made for this element, perhaps on another interface. */
-function isSameButName(
-  { selection: own = {} }: Pick<RecordedAttachment, "selection">,
-  selection: NetworkSelection,
-): boolean {
-  return isDeepStrictEqual(withoutName(own), withoutName(selectionElement(selection)));
 }
 
 /** Whether an element requests nothing but a network, and perhaps the name of its interface. */

@@ -1,10 +1,8 @@
-import { asCniError, CniError } from "#cni/error.ts";
+import { asCniError, type CniError } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import { recordedSelection } from "#engine/plan/recorded-network.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { Condition } from "#lib/condition.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
   networksAnnotation,
@@ -20,7 +18,7 @@ export function mayHotPlug({ hotPlug }: Pick<EngineConfig, "hotPlug">, namespace
 
 /** The difference of a pod's annotation and its record. */
 export interface PodChanges extends NetworkChanges {
-  /** Why the annotation is invalid: the pod then keeps what is recorded, as it was requested. */
+  /** Why the annotation is invalid: nothing changes then. */
   readonly invalid?: CniError;
 }
 
@@ -33,27 +31,13 @@ export function changesOf(
   const all = systemNamespaces.includes(pod.namespace) ? [] : defaultNetworks;
   const configured = all.map((name) => `${plexusNamespace}/${name}`);
   const options = { configured, refreshed: pod.refreshed };
+  const text = pod.annotations[networksAnnotation] ?? "";
   try {
-    return networkChanges(record, selectionsOf(pod), options);
+    const selections = parseNetworkSelections(text, { podNamespace: pod.namespace });
+    return networkChanges(record, selections, options);
   } catch (error) {
-    const selections = record.attachments.flatMap((each) => recordedSelection(each) ?? []);
-    return { ...networkChanges(record, selections, options), invalid: asCniError(error) };
+    return { removals: [], additions: [], unknown: [], invalid: asCniError(error) };
   }
-}
-
-/** @throws CniError 100 if the annotation is invalid, or two elements request one interface */
-function selectionsOf({
-  namespace: podNamespace,
-  annotations,
-}: Pick<Pod, "namespace" | "annotations">): NetworkSelection[] {
-  const text = annotations[networksAnnotation] ?? "";
-  const selections = parseNetworkSelections(text, { podNamespace });
-  for (const [name, [first, second]] of Map.groupBy(selections, ({ ifName }) => ifName)) {
-    if (name === undefined || first === undefined || second === undefined) continue;
-    const message = `network selection annotation is invalid: elements ${first.position} and ${second.position} request interface ${name}`;
-    throw new CniError("InterfaceNameTaken", message);
-  }
-  return selections;
 }
 
 /** Whether a pod has what its annotation requests. */

@@ -43,33 +43,19 @@ test.each<Scene>([
     ],
   },
   {
-    title: "a failed swap, at each of two attempts",
-    ...{ edit: ["a@x1", "b@x1"], prepare: macvlan({ ADD: "no such VLAN" }) },
-    warnings: Array(2).fill(
-      /^FailedAddingInterface: .* default\/b \(x1\): .*no such VLAN; default\/a \(x1\) is attached again as before; Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes$/,
-    ),
-  },
-  {
-    title: "a failed swap of which the former network is lost, too",
-    ...{ edit: ["a@x1", "b@x1"] },
-    prepare: (lab) => {
-      macvlan({ ADD: "no such VLAN" })(lab);
-      lab.plugins.script("bridge ADD", failed(7, "no address"));
-    },
-    warnings: [
-      /no such VLAN; Plexus tries again .*; default\/a \(x1\), which it replaces, could not be attached again: .*no address$/,
-      /^FailedAddingInterface: .*default\/b \(x1\): .*no such VLAN; Plexus tries again/,
-    ],
-  },
-  {
-    title: "elements that are rejected, with their interfaces",
-    ...{ edit: ["", "typo@x1,b"] },
-    prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
+    title: "definitions that do not exist, with their interfaces",
+    ...{ edit: ["", "typo@x1,nope"] },
     warnings: [
       new RegExp(
-        `^InterfaceAddRejected: network default/typo \\(x1\\): there is no .*; network default/b: failed to find .*; ${again}$`,
+        `^InterfaceAddRejected: network default/typo \\(x1\\): there is no .*; network default/nope: there is no .*; the pod keeps its networks; ${again}$`,
       ),
     ],
+  },
+  {
+    title: "a plugin that is not installed",
+    ...{ edit: ["", "b"] },
+    prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
+    warnings: [/^InterfaceAddRejected: network default\/b: failed to find .*; the pod keeps/],
   },
   {
     title: "an annotation that is invalid",
@@ -90,20 +76,6 @@ test.each<Scene>([
     expect(seen).toEqual(warnings.map((each) => expect.stringMatching(each)));
   },
 );
-
-test("an event about an invalid annotation and another problem says that Plexus waits for the first", async () => {
-  const pod = await hotPlugLab("a,b");
-  macvlan({ DEL: "no answer" })(pod.lab);
-  await pod.edit("a");
-  pod.lab.source.removeNad("default/b");
-  pod.newEvents();
-  await pod.edit("[");
-  expect(pod.newEvents()).toContainEqual(
-    expect.stringMatching(
-      /^InterfaceAddRejected: .*annotation is invalid.*; network default\/b.*; the pod keeps its networks until/,
-    ),
-  );
-});
 
 test("the log names what was plugged, unplugged and failed, with the sandbox", async () => {
   const pod = await hotPlugLab("a");

@@ -279,7 +279,7 @@ const rejections: readonly Rejection[] = [
   {
     why: "names an interface twice",
     to: "b@x1,c@x1",
-    event: /elements 1 and 2 request interface x1/,
+    event: /interface x1 is requested by network default\/b and by network default\/c/,
   },
   { why: "needs a device", to: "b,sriov", event: /default\/sriov.*vendor.example\/vf/ },
   {
@@ -466,7 +466,11 @@ test.each([
   {
     why: "the agent refuses the sandbox",
     code: 5,
-    events: [expect.stringMatching(/^InterfaceAddRejected: no lock; Plexus tries again/)],
+    events: [
+      expect.stringMatching(
+        /^InterfaceAddRejected: no lock; the pod keeps its networks; Plexus tries again/,
+      ),
+    ],
   },
   { why: "a definition cannot be read at the moment", code: 11, events: [] },
 ])("hotPlug() tries again if $why", async ({ code, events }) => {

@@ -10,7 +10,6 @@ import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
-import { FailedSwaps } from "./failed-swaps.ts";
 import { conditionOf, notManaged } from "./reports/conditions.ts";
 import { type HotPlugOutcome, lastingOf } from "./reports/outcome.ts";
 import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
@@ -31,11 +30,9 @@ export class HotPlug {
   readonly #sandboxes: RunningSandboxes;
   /** By the UID of an edited pod without a record: since when it has been seen, by the clock. */
   readonly #unrecorded = new LruMap<number>(maxUnrecorded);
-  readonly #failedSwaps: FailedSwaps;
 
   constructor(sandboxes: RunningSandboxes) {
     this.#sandboxes = sandboxes;
-    this.#failedSwaps = new FailedSwaps(sandboxes.deps.clock);
   }
 
   /**
@@ -67,8 +64,8 @@ export class HotPlug {
     if (!mayHotPlug(configForCall(deps.config(), {}), watched.namespace)) return settled;
     const config = configForCall(deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
-    if (options.refreshed !== undefined) this.#failedSwaps.forget(watched);
-    else if (record !== undefined && isUnchanged(config, record, watched)) return settled;
+    const mayBeUnchanged = record !== undefined && options.refreshed === undefined;
+    if (mayBeUnchanged && isUnchanged(config, record, watched)) return settled;
     // A starting pod, or one that Plexus did not attach.
     if (record === undefined && !options.isEdit) return waiting;
     const pod = await options.read(watched);
@@ -96,9 +93,7 @@ export class HotPlug {
     if (unknown.length > 0) found.push(notManaged(unknown));
     if (additions.length + removals.length === 0)
       return invalid === undefined ? settled : rejected(invalid);
-    return this.#sandboxes.run(config, sandbox, (at) =>
-      changeNetworks({ ...sandbox, ...at, failedSwaps: this.#failedSwaps }),
-    );
+    return this.#sandboxes.run(config, sandbox, (at) => changeNetworks({ ...sandbox, ...at }));
   }
 
   #fail(record: AttachmentRecord, error: unknown): HotPlugOutcome {

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { failed } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 import { hotPlugLab } from "./testing/hot-plug-lab.ts";
 
@@ -23,15 +22,6 @@ test.each([
   expect(shown.toSorted()).toEqual(["eth0 default-net", ...has]);
   expect(pod.lab.plugins.log("DEL").map((each) => each.split(" ").at(-1))).toEqual(unplugged);
   expect(await pod.again()).toMatchObject({ state: "settled", operations: [] });
-});
-
-test("a network stays recorded when the one that had its interface before is forgotten", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.script("bridge ADD", failed(7, "no such VLAN"));
-  await pod.edit("b,a@x1");
-  await pod.edit("b");
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
-  expect(pod.lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "bridge DEL x1"]);
 });
 
 interface Element {

@@ -73,6 +73,7 @@ const defects: readonly Defect[] = [
     scenario: async (pod) => {
       pod.lab.plugins.script("bridge DEL", failed(1, "no"));
       await pod.edit("b");
+      await pod.again();
       expect(pod.shown()).toEqual([...before, "net2 default/b"]);
       expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net1", "net2"]);
       pod.lab.plugins.unscript("bridge DEL");

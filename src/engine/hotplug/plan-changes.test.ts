@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { CniError } from "#cni/error.ts";
 import { type EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -14,14 +13,6 @@ test("an element gets no interface that something else has made in the sandbox",
   expect(await pod.recorded()).toEqual([eth0, "net1 default/b", "net3 default/c"]);
 });
 
-test("an element without interface keeps its name when its settings change, not a lower one", async () => {
-  const pod = await hotPlugLab("b,a");
-  expect(await pod.edit([{ name: "a", "cni-args": { vlan: 7 } }])).toMatchObject({
-    state: "settled",
-  });
-  expect(await pod.recorded()).toEqual([eth0, "net2 default/a"]);
-});
-
 test("an element gets no interface of a network that could not be detached, even if the interface is gone", async () => {
   const pod = await hotPlugLab("b,a@x1");
   pod.lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
@@ -31,77 +22,33 @@ test("an element gets no interface of a network that could not be detached, even
   expect(await pod.recorded()).toEqual([eth0, "net1 default/b", "net2 default/a"]);
 });
 
-test("an element that cannot be attached keeps no others from exchanging their interfaces", async () => {
-  const pod = await hotPlugLab("a@x1,b@x2,c@x3");
-  expect(await pod.edit("b@x1,a@x2,nope@x3")).toMatchObject({ state: "failed" });
-  expect((await pod.recorded()).toSorted()).toEqual([
-    ...[eth0, "x1 default/b", "x2 default/a", "x3 default/c"],
-  ]);
-});
-
-test("a network that keeps its place for an element that cannot be attached is not attached elsewhere", async () => {
-  const pod = await hotPlugLab("a@x1");
-  expect(await pod.edit("nope@x1,a")).toMatchObject({
-    state: "failed",
-    problems: [
-      { network: "default/nope", ifName: "x1" },
-      { network: "default/a", error: { code: 11, message: expect.stringContaining("on x1") } },
-    ],
-  });
-  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([[], [eth0, "x1 default/a"]]);
-});
-
-test("an element that cannot be attached does not keep a network where another element moves it from", async () => {
-  const pod = await hotPlugLab("a@x1,b@x2");
-  await pod.edit("a@x2,nope");
-  expect(await pod.recorded()).toEqual([eth0, "x2 default/a"]);
-});
-
-/** A pod whose network `a` on x1 could not be detached, and can be now. */
-async function owed(annotation: string, without: string): Promise<HotPlugLab> {
-  const pod = await hotPlugLab(annotation);
+test("what could not be detached is also if an edit is refused, and nothing else", async () => {
+  const pod = await hotPlugLab("a@x1,b");
   pod.lab.plugins.script("bridge DEL", failed(7, "no server answers"));
-  await pod.edit(without);
+  await pod.edit("b");
   pod.lab.plugins.unscript("bridge DEL");
-  return pod;
-}
-
-test("a network that could not be detached is, although another element takes its place in vain", async () => {
-  const pod = await owed("a@x1,b@x2", "b@x2");
-  await pod.edit("nope@x1,a@x2");
-  expect(await pod.recorded()).toEqual([eth0, "x2 default/a"]);
-});
-
-test("an element that cannot be attached keeps networks that work, and none that could not be detached", async () => {
-  const pod = await owed("a@x1,b", "b");
-  await pod.edit("nope");
+  expect(await pod.edit("nope")).toMatchObject({ state: "failed" });
   expect(await pod.recorded()).toEqual([eth0, "net2 default/b"]);
 });
 
-test.each([
-  { from: "a@x1,vf@x2,c@x3", to: "vf@x1,a@x2", left: ["x1 default/a", "x2 default/vf"] },
-  { from: "vf@x1,b@x2,c@x3", to: "vf@x2", left: ["x1 default/vf", "x2 default/b"] },
-])(
-  "a move from $from to $to that has to wait for devices only detaches what no element requests",
-  async ({ from, to, left }) => {
-    const resource = "vendor.example/nic";
-    const devices = new Map([[resource, [{ id: "0000:01:00.1", source: "claim" }]]]);
-    let isKnown = true;
-    const devicesOf = async () => {
-      if (!isKnown) throw new CniError("TryAgainLater", "the kubelet does not answer");
-      return devices;
-    };
-    const prepare = ({ source }: EngineLab): void =>
-      source.addNad("default/vf", network("net-vf", "host-device"), {
+test("a network whose interface could not be detached gets no other one's device", async () => {
+  const resource = "vendor.example/nic";
+  const devices = new Map([[resource, [{ id: "0000:01:00.1", source: "claim" }]]]);
+  const prepare = ({ source }: EngineLab): void => {
+    for (const name of ["vf", "other"])
+      source.addNad(`default/${name}`, network(`net-${name}`, "host-device"), {
         "k8s.v1.cni.cncf.io/resourceName": resource,
       });
-    const options = { deviceSources: [{ devicesOf }], prepare };
-    const pod = await hotPlugLab(from, {}, options);
-    isKnown = false;
-    expect(await pod.edit(to)).toMatchObject({ state: "failed" });
-    expect(await pod.recorded()).toEqual([eth0, ...left]);
-  },
-);
+  };
+  const deviceSources = [{ devicesOf: async () => devices }];
+  const pod = await hotPlugLab("vf@x1", {}, { deviceSources, prepare });
+  pod.lab.plugins.script("host-device DEL", failed(7, "busy"));
+  expect(await pod.edit("other@x2")).toMatchObject({ state: "failed" });
+  expect(pod.lab.plugins.log()).toEqual(["host-device DEL x1"]);
+  pod.lab.plugins.unscript("host-device DEL");
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual([eth0, "x2 default/other"]);
+});
 
 test("an agent that disconnects while plugins are looked up is no problem of an element", async () => {
   const pod = await hotPlugLab("a");
@@ -198,11 +145,4 @@ test("a network that was never attached asks for no addresses", async () => {
   for (const call of ["bridge ADD", "bridge DEL"]) pod.lab.plugins.unscript(call);
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(askedOf(pod)).toEqual([undefined, undefined]);
-});
-
-test("a refreshed network without the capability for addresses is tried once, then as it was", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.script("bridge ADD", failed(7, "no"));
-  await pod.again("net1");
-  expect(pod.lab.plugins.log("ADD")).toEqual(["bridge ADD net1", "bridge ADD net1"]);
 });

@@ -1,211 +1,151 @@
-import { isDeepStrictEqual } from "node:util";
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { parseResult } from "#cni/result/parse.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
-import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
-import { extendedPath } from "#engine/plan/plugins/search-path.ts";
-import { throwProblems } from "#engine/plan/problems.ts";
+import { delegateSearchPath, extendedPath } from "#engine/plan/plugins/search-path.ts";
+import { attemptAll, type PlanProblem, refuse } from "#engine/plan/problems.ts";
 import { recordedNetwork } from "#engine/plan/recorded-network.ts";
 import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
-import { type Addition, isAsRequested, type NetworkChanges } from "./changes.ts";
+import type { Addition, NetworkChanges } from "./changes.ts";
 import type { HotPlugProblem } from "./reports/problem-texts.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
-/** An element that can be attached, as far as that can be known. */
-export interface PlannedAddition extends Addition {
-  /** The ways to attach it, the best first. */
-  readonly ways: readonly [PlannedAttachment, ...PlannedAttachment[]];
-  /** What it replaces as it was, which comes back if none of them works. */
-  readonly former?: PlannedAttachment | undefined;
-  /** The size of the record with it, without its result. */
+/** What an edit attaches, if it breaks no rule. */
+interface ChangePlan {
+  /** In the order of the annotation. */
+  readonly attachments: readonly PlannedAttachment[];
+  /** The size of the record with them, without their results. */
   readonly recordBytes: number;
-}
-
-/** What an attempt will do. */
-export interface ChangePlan {
-  /** Last attached first. */
-  readonly removals: readonly RecordedAttachment[];
-  readonly additions: readonly PlannedAddition[];
-  /** Why other elements cannot be attached. */
+  /** Why nothing is changed. */
   readonly problems: readonly HotPlugProblem[];
 }
 
 type ToPlan = Pick<NetworkChanges, "removals" | "additions">;
 
 /**
- * Plans all changes of a running sandbox before the first of them, each element by itself, with the
- * rules of an ADD. An attachment that works is removed for an element only if that can be attached;
- * and if an element is wrong, unrequested attachments stay, because it may have meant one.
+ * Plans an edit of a running pod before its first change, with the rules of an ADD for all its
+ * networks. An edit that breaks one changes nothing.
  */
 export async function planChanges(
-  sandbox: LockedSandbox,
+  { ctx, pod, links, runtimePath }: LockedSandbox,
   record: AttachmentRecord,
   changes: ToPlan,
 ): Promise<ChangePlan> {
-  const planner = new ChangePlanner(sandbox, record, changes);
-  // At the same time: the API server may be slow.
-  const looked = await Promise.allSettled(changes.additions.map((each) => planner.lookUp(each)));
-  const additions: PlannedAddition[] = [];
-  const failures: { error: CniError; addition: Addition; isUnknown: boolean }[] = [];
-  for (const [i, addition] of changes.additions.entries()) {
-    const found = looked[i] as PromiseSettledResult<ResolvedNetwork>;
-    const isUnknown = found.status === "rejected";
-    try {
-      if (isUnknown) throw found.reason;
-      additions.push(await planner.plan(addition, found.value));
-    } catch (error) {
-      if (!(error instanceof CniError)) throw error;
-      failures.push({ error, addition, isUnknown });
-    }
-  }
-  // What stays where it is cannot be moved; so more may stay.
-  for (const { addition } of failures) {
-    const moving = additions.find(({ moved }) => moved === addition.replaced);
-    if (moving?.moved?.state !== "attached") continue;
-    additions.splice(additions.indexOf(moving), 1);
-    failures.push({ error: stays(moving.moved), addition: moving, isUnknown: false });
-  }
-  const isWrong = failures.some(({ error, isUnknown }) => isUnknown || !error.transient);
-  const mayStay = (each: RecordedAttachment): boolean => {
-    // Else its element would be attached twice.
-    if (additions.some(({ replaced, moved }) => replaced === each || moved === each)) return false;
-    if (failures.some(({ addition }) => addition.replaced === each)) return isWhole(each);
-    const isStuck = isWrong || failures.some(({ addition }) => addition.moved === each);
-    return isStuck && each.state === "attached";
-  };
-  return {
-    removals: changes.removals.filter((each) => !mayStay(each)),
-    additions,
-    problems: failures.map(problemOf),
-  };
-}
-
-/** Whether a network works, or did until it was detached for its successor. */
-function isWhole({ state }: RecordedAttachment): boolean {
-  return state === "attached" || state === "detached";
-}
-
-class ChangePlanner {
-  readonly #ctx: CallContext;
-  readonly #sandbox: LockedSandbox;
-  readonly #record: AttachmentRecord;
-  readonly #changes: ToPlan;
-  readonly #earlier: EarlierNetwork[];
-
-  constructor(sandbox: LockedSandbox, record: AttachmentRecord, changes: ToPlan) {
-    const { ctx } = sandbox;
-    this.#ctx = ctx;
-    this.#sandbox = sandbox;
-    this.#record = record;
-    this.#changes = changes;
-    const stay = record.attachments.filter((each) => !changes.removals.includes(each));
-    this.#earlier = stay.map((each) => {
-      const { result: raw, ignoredRequests } = each;
-      return omitUndefined({ planned: recordedNetwork(each, ctx.config), raw, ignoredRequests });
-    });
-  }
-
-  /** @throws CniError when the pod may not have the network, or it is not known */
-  async lookUp({ selection, replaced }: Addition): Promise<ResolvedNetwork> {
-    refuseDefaultRoute(selection, replaced);
-    return resolveSelection(this.#ctx, this.#sandbox.pod, selection);
-  }
-
-  /** @throws CniError when it cannot be attached besides the earlier ones */
-  async plan(addition: Addition, network: ResolvedNetwork): Promise<PlannedAddition> {
-    const { replaced } = addition;
-    const { pod, failedSwaps, runtimePath } = this.#sandbox;
-    const { containerId, ifName, attachments } = this.#record;
-    const { cniArgs, searchPath } = attachments[0] as RecordedAttachment;
-    const path = extendedPath(searchPath, runtimePath);
-    const existingInterfaces = async () => this.#namesTaken(addition);
-    const request = { containerId, ifName, cniArgs, path, existingInterfaces };
-    const options = { request, pod, earlier: this.#earlier, ifName: nameOf(addition) };
-    // Without its device, a network would be attached to another one or to none.
-    const config = { ...this.#ctx.config, strictness: "standard" as const };
-    const strict = { ...this.#ctx, config };
-    const { attachments: all, recordBytes } = await planNetworks(strict, options, [network]);
-    const [planned] = all as [PlannedAttachment];
-    // The runtime's DEL looks in these directories, too.
-    throwProblems(await pluginProblems(this.#ctx, all, planned.searchPath));
-    failedSwaps.refuse(pod, planned, replaced);
-    this.#earlier.push({ planned });
-    const former =
-      replaced !== undefined && isWhole(replaced)
-        ? withAddresses(recordedNetwork(replaced, this.#ctx.config), replaced)
-        : undefined;
-    return { ...addition, ways: waysOf(planned, addition), former, recordBytes };
-  }
-
-  /** The names of interfaces that stay, or that other elements will have. */
-  #namesTaken(own: Addition): ReadonlySet<string> {
-    const { removals, additions } = this.#changes;
-    const wanted = additions.filter((each) => each !== own).flatMap((each) => nameOf(each) ?? []);
-    // What is owed may be there for long.
-    const isFreed = ({ state, ifName }: RecordedAttachment): boolean =>
-      state !== "owed" || additions.some((each) => nameOf(each) === ifName);
-    const taken = new Set(this.#sandbox.links);
-    for (const each of removals) {
-      if (isFreed(each)) taken.delete(each.ifName);
-      else taken.add(each.ifName);
-    }
-    return new Set([...taken, ...wanted]);
-  }
-}
-
-/** A refreshed network keeps its addresses, if its IPAM takes them. */
-function waysOf(
-  planned: PlannedAttachment,
-  { selection, replaced }: Addition,
-): PlannedAddition["ways"] {
-  if (replaced === undefined || !isAsRequested(replaced, selection)) return [planned];
-  const kept = withAddresses(planned, replaced);
-  return kept === planned ? [planned] : [kept, planned];
-}
-
-/** The interface that an element requests, or its predecessor's if that did not request it. */
-function nameOf({ selection, replaced }: Addition): string | undefined {
-  if (selection.ifName !== undefined || replaced === undefined) return selection.ifName;
-  const isKept = replaced.selection?.ifName === undefined || isAsRequested(replaced, selection);
-  return isKept ? replaced.ifName : undefined;
-}
-
-/** Why an element has to wait: the attachment that it moves is where it was. */
-export function stays({ displayName, ifName }: RecordedAttachment): CniError {
-  const message = `network ${displayName} is still on ${ifName}, so it cannot be moved`;
-  return new CniError("TryAgainLater", message);
-}
-
-function problemOf({ addition, error }: { addition: Addition; error: CniError }): HotPlugProblem {
-  const { namespace, name } = addition.selection;
-  return { error, network: `${namespace}/${name}`, ifName: nameOf(addition) };
-}
-
-/** The kubelet's probes and the pod's connections use the present route. */
-function refuseDefaultRoute(
-  { defaultRoute, namespace, name }: NetworkSelection,
-  replaced: RecordedAttachment | undefined,
-): void {
-  if (defaultRoute === undefined || isDeepStrictEqual(replaced?.defaultRoute, defaultRoute)) return;
-  throw new CniError(
-    "InvalidRequest",
-    `network ${namespace}/${name}: a running pod keeps its default route; remove default-route from the element, or create the pod again`,
+  const { additions, removals } = changes;
+  const problems: PlanProblem[] = defaultRouteProblems(changes);
+  if (additions.length === 0) return { attachments: [], recordBytes: 0, problems };
+  const planning = { ...ctx, problems };
+  const wanted = additions.map(withKeptName);
+  const networks = await attemptAll(
+    planning,
+    wanted.map((selection) => ({
+      step: () => resolveSelection(planning, pod, selection),
+      network: `${selection.namespace}/${selection.name}`,
+    })),
   );
+  const [{ cniArgs, searchPath }] = record.attachments as readonly [RecordedAttachment];
+  const path = extendedPath(searchPath, runtimePath);
+  const existingInterfaces = async () => namesTaken(links, removals, wanted);
+  const request = { ...record, cniArgs, path, existingInterfaces };
+  const options = { request, pod, earlier: earlierNetworks(record, removals, ctx.config) };
+  // Without its device, a network would be attached to another one or to none.
+  const strict = { ...planning, config: { ...ctx.config, strictness: "standard" as const } };
+  const { attachments, recordBytes } = await planNetworks(strict, options, networks);
+  // The runtime's DEL looks in these directories, too.
+  const where = delegateSearchPath(ctx.config, path);
+  if (problems.length === 0) refuse(planning, await pluginProblems(ctx, networks, where));
+  if (problems.length > 0)
+    return { attachments: [], recordBytes, problems: problems.map(withInterface(wanted)) };
+  return { attachments: attachments.map(asAdded(additions)), recordBytes, problems };
 }
 
-/** A network with the addresses of an attachment, unless its element or its plugins decide. */
-function withAddresses(planned: PlannedAttachment, from: RecordedAttachment): PlannedAttachment {
+/** The networks that stay. */
+function earlierNetworks(
+  { attachments }: AttachmentRecord,
+  removals: readonly RecordedAttachment[],
+  config: EngineConfig,
+): EarlierNetwork[] {
+  return attachments
+    .filter((each) => !removals.includes(each))
+    .map((each) => {
+      const { result: raw, ignoredRequests } = each;
+      return omitUndefined({ planned: recordedNetwork(each, config), raw, ignoredRequests });
+    });
+}
+
+/** What is attached again keeps its interface, although no element names that. */
+function withKeptName({ selection, renewed }: Addition): Addition["selection"] {
+  return renewed === undefined ? selection : { ...selection, ifName: renewed.ifName };
+}
+
+/** The names of interfaces that stay. What could not be detached may be there for long. */
+function namesTaken(
+  links: ReadonlySet<string>,
+  removals: readonly RecordedAttachment[],
+  wanted: readonly Addition["selection"][],
+): ReadonlySet<string> {
+  const requested = new Set(wanted.map(({ ifName }) => ifName));
+  const stuck = removals.filter(({ state, ifName }) => state === "owed" && !requested.has(ifName));
+  return links.difference(namesOf(removals)).union(namesOf(stuck));
+}
+
+function namesOf(attachments: readonly RecordedAttachment[]): ReadonlySet<string> {
+  return new Set(attachments.map(({ ifName }) => ifName));
+}
+
+/** The problems with the interfaces of their elements. */
+function withInterface(
+  wanted: readonly Addition["selection"][],
+): (problem: PlanProblem) => HotPlugProblem {
+  return (problem) => {
+    const { network } = problem;
+    const own = wanted.find(({ namespace, name }) => `${namespace}/${name}` === network);
+    return { ifName: own?.ifName, ...problem };
+  };
+}
+
+/** The planned networks with the elements as the annotation has them, and with kept addresses. */
+function asAdded(
+  additions: readonly Addition[],
+): (planned: PlannedAttachment, index: number) => PlannedAttachment {
+  return (planned, index) => {
+    const { selection, renewed } = additions[index] as Addition;
+    return withAddresses({ ...planned, selection }, renewed);
+  };
+}
+
+/** Asks for the addresses of an attachment, unless its element or the network's plugins decide. */
+function withAddresses(
+  planned: PlannedAttachment,
+  from: RecordedAttachment | undefined,
+): PlannedAttachment {
   const { list, selection, capabilityArgs } = planned;
   const isAsked = selection?.ips !== undefined || !enabledCapabilities(list).has("ips");
-  if (isAsked) return planned;
+  if (from === undefined || isAsked) return planned;
   const { ips } = parseResult(from.result, { fallbackVersion: list.cniVersion });
   if (ips.length === 0) return planned;
   const addresses = ips.map(({ address }) => address);
   return { ...planned, capabilityArgs: { ...capabilityArgs, ips: addresses } };
+}
+
+/** The kubelet's probes and the pod's connections use the present default route. */
+function defaultRouteProblems({ removals, additions }: ToPlan): HotPlugProblem[] {
+  const lost = removals.filter((each) => each.defaultRoute !== undefined);
+  if (lost.length > 0) return lost.map(routeLost);
+  return additions.flatMap(({ selection: { namespace, name, defaultRoute } }) => {
+    if (defaultRoute === undefined) return [];
+    const message =
+      "a running pod keeps its default route; remove default-route from the element, or create the pod again";
+    return { network: `${namespace}/${name}`, error: new CniError("InvalidRequest", message) };
+  });
+}
+
+function routeLost({ displayName: network, ifName }: RecordedAttachment): HotPlugProblem {
+  const message = `the pod's default route is on ${ifName}, which a running pod keeps; undo the edit, or create the pod again`;
+  return { network, ifName, error: new CniError("InvalidRequest", message) };
 }

@@ -4,28 +4,61 @@ import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, halfway, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, web } from "#engine/testing/pod-lab.ts";
-import { execute } from "#netlink/codec.ts";
-import { deleteRoute, isDefault, listRoutes } from "#netlink/routes.ts";
-import { problemsText } from "./reports/problem-texts.ts";
+import type { Json } from "#lib/json.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
-/*
- * What an ADD demands holds for networks of a running pod, too: each test is a defect of the time
- * when hot-plug planned, attached and undid by itself.
- */
+/* What an ADD demands holds for networks of a running pod, too. */
 
 const unnamed = ["eth0 default-net", "net1 default/a", "net2 default/b"];
 
-test("a plugin that is not there fails nothing but its element, and its network can be plugged later", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.setLookup("macvlan", missing);
-  expect(await pod.edit("a,b,c")).toMatchObject({ state: "failed" });
-  expect(pod.newEvents().join()).toMatch(/InterfaceAddRejected: .*default\/b.*macvlan/);
-  expect(pod.lab.plugins.log()).toEqual(["ipvlan ADD net2"]);
-  expect(await pod.recorded()).toEqual([...unnamed.slice(0, 2), "net2 default/c"]);
-  pod.lab.plugins.setLookup("macvlan", { outcome: "found" });
+interface BrokenRule {
+  readonly rule: string;
+  readonly edit: Json;
+  readonly breakIt?: (lab: EngineLab) => void;
+  /** What ends the edit's refusal. */
+  readonly mendIt?: (lab: EngineLab) => void;
+  readonly event?: RegExp;
+}
+
+const noDevices = new CniError("TryAgainLater", "the kubelet does not answer");
+
+test.each<BrokenRule>([
+  {
+    rule: "a plugin is installed",
+    edit: "b@x1,c",
+    breakIt: ({ plugins }) => plugins.setLookup("macvlan", missing),
+    mendIt: ({ plugins }) => plugins.setLookup("macvlan", { outcome: "found" }),
+    event: /network default\/b \(x1\): failed to find plugin "macvlan"/,
+  },
+  {
+    rule: "a definition exists",
+    edit: "b@x1,c",
+    breakIt: ({ source }) => source.removeNad("default/b"),
+    mendIt: ({ source }) => source.addNad("default/b", network("net-b", "macvlan")),
+    event: /network default\/b \(x1\): there is no/,
+  },
+  { rule: "an interface is free", edit: "b@eth0,c", event: /eth0, .*already exists/ },
+  { rule: "an interface has one network", edit: "b@x1,c@x1", event: /x1 is requested by network/ },
+  { rule: "devices are known", edit: "vf@x1,c" },
+])("an edit changes nothing until all its networks can be attached: $rule", async (scene) => {
+  const { edit, breakIt, mendIt, event } = scene;
+  const devicesOf = async (): Promise<never> => {
+    throw noDevices;
+  };
+  const pod = await hotPlugLab("a@x1", {}, { deviceSources: [{ devicesOf }] });
+  const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
+  pod.lab.source.addNad("default/vf", network("net-vf", "sriov"), resource);
+  pod.newEvents();
+  breakIt?.(pod.lab);
+  expect(await pod.edit(edit)).toMatchObject({ state: "failed", operations: [] });
+  const left = ["eth0 default-net", "x1 default/a"];
+  expect([pod.lab.journal, await pod.recorded()]).toEqual([[], left]);
+  const rejected = event && new RegExp(`^InterfaceAddRejected: .*${event.source}.*; the pod keeps`);
+  expect(pod.newEvents()).toEqual(rejected ? [expect.stringMatching(rejected)] : []);
+  if (mendIt === undefined) return;
+  mendIt(pod.lab);
   expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toContain("net3 default/b");
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b", "net1 default/c"]);
 });
 
 test.each([
@@ -76,70 +109,24 @@ test("a missing plugin counts as lost for an unplugged network after its grace p
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net2 default/b"]);
 });
 
-test.each([
-  {
-    why: "its plugin is missing",
-    breakIt: (lab: EngineLab) => lab.plugins.setLookup("macvlan", missing),
-  },
-  { why: "its definition is gone", breakIt: (lab: EngineLab) => lab.source.removeNad("default/b") },
-])("a swap removes nothing if the new network cannot be attached: $why", async ({ breakIt }) => {
-  const pod = await hotPlugLab("a@x1");
-  breakIt(pod.lab);
-  expect(await pod.edit("b@x1")).toMatchObject({ state: "failed" });
-  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([
-    [],
-    ["eth0 default-net", "x1 default/a"],
-  ]);
-});
-
-interface SwapScene {
-  readonly when: string;
-  readonly change?: (lab: EngineLab) => void;
-  readonly refreshed?: string;
-}
-
-test.each<SwapScene>([
-  {
-    when: "its definition changes",
-    change: ({ source }) => source.addNad("default/b", network("net-b", "macvlan", "tuning")),
-  },
-  { when: "some minutes have passed", change: (lab) => lab.advance(240_000) },
-  { when: "somebody refreshes it", refreshed: "x1" },
-])("if the new network of a swap fails, the old one comes back until $when", async (scene) => {
-  const { change, refreshed } = scene;
+test("a network that cannot replace another one leaves its interface free, and the edit can be undone", async () => {
   const pod = await hotPlugLab("a@x1");
   pod.lab.plugins.script("macvlan ADD", failed(7, "no such VLAN"));
-  expect(await pod.edit("b@x1")).toMatchObject({
+  expect(await pod.edit("b@x1,c@x2")).toMatchObject({
     state: "failed",
     operations: [
       { op: "remove", result: "success" },
       { op: "add", result: "error", error: { message: expect.stringMatching(/no such VLAN/) } },
+      { op: "add", result: "success" },
     ],
   });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x2 default/c"]);
   expect(pod.shown()).toEqual(await pod.recorded());
-  // A plugin may have been killed: only a second failure says that it does not work.
-  await pod.again();
-  expect(pod.lab.plugins.log("ADD").slice(-2)).toEqual(["macvlan ADD x1", "bridge ADD x1"]);
-  pod.lab.plugins.calls.length = 0;
-  expect(await pod.again()).toMatchObject({
-    state: "failed",
-    problems: [
-      {
-        error: {
-          message: expect.stringMatching(/no such VLAN.*default\/a \(x1\) is attached again/),
-        },
-      },
-    ],
-  });
-  expect(pod.lab.plugins.log()).toEqual([]);
-  pod.lab.plugins.unscript("macvlan ADD");
-  change?.(pod.lab);
-  expect(await pod.again(refreshed)).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b"]);
+  expect(await pod.edit("a@x1")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
 });
 
-test("if the new network of a swap fails and cannot be detached, nothing else gets its interface", async () => {
+test("if a new network fails and cannot be detached, nothing else gets its interface", async () => {
   const pod = await hotPlugLab("a@x1");
   pod.lab.plugins.script("macvlan ADD", halfway(pod.lab, failed(7, "no such VLAN")));
   pod.lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
@@ -151,117 +138,6 @@ test("if the new network of a swap fails and cannot be detached, nothing else ge
   for (const which of ["macvlan ADD", "macvlan DEL"]) pod.lab.plugins.unscript(which);
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/b"]);
-});
-
-test.each([
-  { to: "a@x2", why: "on another interface" },
-  { to: "a", why: "without its interface" },
-])("an element that cannot be attached $why comes back", async ({ to }) => {
-  const pod = await hotPlugLab("a@x1");
-  pod.lab.plugins.script("bridge ADD", ({ ifName }) =>
-    ifName === "x1" ? undefined : failed(7, "not there"),
-  );
-  expect(await pod.edit(to)).toMatchObject({ state: "failed" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/a"]);
-  expect(pod.shown()).toEqual(await pod.recorded());
-  await pod.again();
-  pod.lab.plugins.calls.length = 0;
-  const { problems = [] } = await pod.again();
-  expect(pod.lab.plugins.log()).toEqual([]);
-  await pod.again("x1");
-  expect(pod.lab.plugins.log()[0]).toBe("bridge DEL x1");
-  expect(problemsText(problems)).toMatch(
-    /^network default\/a \((net1|x2)\): plugin .* failed \(add\): not there; default\/a \(x1\) is/,
-  );
-});
-
-const exchanged = ["eth0 default-net", "net1 default/a", "net2 default/b"];
-
-test.each([
-  { fails: "bridge ADD net2", to: "b@net1,a@net2", left: ["eth0 default-net", "net1 default/b"] },
-  { fails: "bridge ADD net2", to: "a@net2,b@net1", left: exchanged },
-  { fails: "macvlan ADD net1", to: "b@net1,a@net2", left: exchanged },
-  { fails: "macvlan ADD net1", to: "a@net2,b@net1", left: ["eth0 default-net", "net2 default/a"] },
-])("an exchange to $to in which $fails fails attaches no network twice", async (exchange) => {
-  const pod = await hotPlugLab("a@net1,b@net2");
-  const [plugin, , fails] = exchange.fails.split(" ");
-  pod.lab.plugins.script(`${plugin} ADD`, ({ ifName }) =>
-    ifName === fails ? failed(7, "not there") : undefined,
-  );
-  for (let attempt = 0; attempt < 2; attempt++) {
-    expect(await pod.edit(exchange.to)).toMatchObject({ state: "failed" });
-    expect((await pod.recorded()).toSorted()).toEqual(exchange.left);
-  }
-  pod.lab.plugins.unscript(`${plugin} ADD`);
-  pod.lab.advance(240_000);
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect((await pod.recorded()).toSorted()).toEqual([
-    ...["eth0 default-net", "net1 default/b", "net2 default/a"],
-  ]);
-});
-
-test.each([
-  { edit: "an exchange", to: "b@net1,a@net2" },
-  { edit: "another interface", to: "a@net3,b@net2" },
-])("$edit attaches no network that could not be detached", async ({ to }) => {
-  const pod = await hotPlugLab("a@net1,b@net2");
-  pod.lab.plugins.script("bridge DEL", failed(7, "no server answers"));
-  await pod.edit(to);
-  expect(pod.lab.plugins.log("ADD")).not.toContain("bridge ADD");
-  await pod.again();
-  expect((await pod.recorded()).toSorted()).toEqual(exchanged);
-  pod.lab.plugins.calls.length = 0;
-  await pod.again();
-  expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1"]);
-  pod.lab.plugins.unscript("bridge DEL");
-  pod.lab.advance(240_000);
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-});
-
-test("an exchange attaches no network that could not be detached, although its interface is not free either", async () => {
-  const pod = await hotPlugLab("b,a@x1");
-  for (const type of ["bridge", "macvlan"])
-    pod.lab.plugins.script(`${type} DEL`, failed(7, "no server answers"));
-  expect(await pod.edit("b@x1,a")).toMatchObject({ state: "failed" });
-  expect(pod.lab.plugins.log("ADD")).toEqual([]);
-  for (const type of ["bridge", "macvlan"]) pod.lab.plugins.unscript(`${type} DEL`);
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect((await pod.recorded()).toSorted()).toEqual([
-    ...["eth0 default-net", "net2 default/a", "x1 default/b"],
-  ]);
-});
-
-test("a network that is lost in an exchange can be attached on its new interface", async () => {
-  const pod = await hotPlugLab("a@net1,b@net2");
-  for (const type of ["bridge", "macvlan"])
-    pod.lab.plugins.script(`${type} ADD`, ({ ifName }) =>
-      ifName === "net1" ? failed(7, "not there") : undefined,
-    );
-  expect(await pod.edit("b@net1,a@net2")).toMatchObject({ state: "failed" });
-  expect(pod.shown()).toEqual(["eth0 default-net", "net2 default/a"]);
-});
-
-test("a network of two that were detached for others keeps its place if the agent goes meanwhile", async () => {
-  const pod = await hotPlugLab("a@x1,b@x2");
-  pod.lab.plugins.script("ipvlan ADD", (call) => {
-    if (call.ifName === "x1") pod.hosts.disconnect();
-    return pod.lab.plugins.work(call);
-  });
-  pod.newEvents();
-  await pod.edit("c@x1,c@x2");
-  expect(pod.newEvents().map((event) => event.split(":")[0])).toEqual(
-    Array(2).fill("RemovedInterface"),
-  );
-  expect((await pod.attachments()).map(({ ifName, state }) => `${ifName} ${state}`)).toEqual([
-    ...["eth0 attached", "x2 detached", "x1 attempted"],
-  ]);
-});
-
-test("an exchange with a network that is not defined changes nothing", async () => {
-  const pod = await hotPlugLab("a@net1,b@net2");
-  pod.lab.source.removeNad("default/b");
-  expect(await pod.edit("b@net1,a@net2")).toMatchObject({ state: "failed" });
-  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([[], exchanged]);
 });
 
 test("an element gets no interface that a later one requests, as in an ADD", async () => {
@@ -276,9 +152,11 @@ test("an element gets no interface that the plugin of an earlier one has made", 
     for (const name of [call.ifName, "net2"]) pod.lab.kernel.addLink(netns, name);
     return exited(0, interfaceResult(call, "10.1.0.1/24"));
   });
-  expect(await pod.edit("a,b,c@net3")).toMatchObject({ state: "settled" });
+  expect(await pod.edit("a,b,c@net3")).toMatchObject({ state: "failed" });
+  expect(pod.lab.plugins.log()).toEqual(["bridge ADD net1", "ipvlan ADD net3"]);
+  expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(await pod.recorded()).toEqual([
-    ...["eth0 default-net", "net1 default/a", "net4 default/b", "net3 default/c"],
+    ...["eth0 default-net", "net1 default/a", "net3 default/c", "net4 default/b"],
   ]);
 });
 
@@ -287,7 +165,7 @@ const withIps = { ...network("net-a"), plugins: [{ type: "bridge", capabilities:
 test.each([
   { how: "keeps the addresses", refuses: false, asked: [["10.0.0.2/24"]] },
   {
-    how: "gets others if its IPAM refuses them",
+    how: "gets others at the next attempt if its IPAM refuses them",
     refuses: true,
     asked: [["10.0.0.2/24"], undefined],
   },
@@ -298,7 +176,8 @@ test.each([
     const { ips } = (conf.runtimeConfig ?? {}) as { ips?: string[] };
     return refuses && ips !== undefined ? failed(7, "not in the range") : undefined;
   });
-  expect(await pod.again("net1")).toMatchObject({ state: "settled" });
+  expect(await pod.again("net1")).toMatchObject({ state: refuses ? "failed" : "settled" });
+  expect(await pod.again()).toMatchObject({ state: "settled" });
   const adds = pod.lab.plugins.of("bridge", "ADD");
   expect(
     adds.map(({ conf }) => (conf.runtimeConfig as { ips?: string[] } | undefined)?.ips),
@@ -317,42 +196,13 @@ test("a refreshed network that its IPAM refuses and that cannot be detached gets
   expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1", "bridge ADD net1", "bridge DEL net1"]);
 });
 
-test("of two elements of one definition, the one that can be attached is", async () => {
-  const pod = await hotPlugLab("");
-  expect(await pod.edit("b@eth0,b")).toMatchObject({ state: "failed" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
-});
-
-test("devices that cannot be looked up now keep their element waiting, and no other", async () => {
-  const devicesOf = async (): Promise<never> => {
-    throw new CniError("TryAgainLater", "the kubelet does not answer");
-  };
-  const pod = await hotPlugLab("a", {}, { deviceSources: [{ devicesOf }] });
-  const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
-  pod.lab.source.addNad("default/vf", network("net-vf", "sriov"), resource);
-  expect(await pod.edit("vf,b")).toMatchObject({ state: "failed" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/b"]);
-  expect(pod.newEvents().join()).not.toMatch(/InterfaceAddRejected/);
-});
-
-test("an annotation that became invalid keeps no lost interface from healing", async () => {
-  const pod = await hotPlugLab("a,b", {}, { config: { inspect: ["heal"] } });
-  pod.lab.kernel.removeLink(netns, "net1");
-  const { lab, hosts } = pod;
-  await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
-  const invalid = { message: expect.stringContaining("annotation is invalid") };
-  expect((await pod.edit("[")).problems).toMatchObject([{ error: invalid }]);
-  expect(lab.kernel.linkNames(netns)).toEqual(["eth0", "net1", "net2"]);
-  expect(await pod.again()).toMatchObject({ state: "settled", problems: [{}] });
-});
-
 /** An ADD of an interface with a default route by each gateway, in the kernel and in the result. */
-function routed({ kernel }: EngineLab, gateways: readonly string[], metricOfOthers = 50) {
+function routed({ kernel }: EngineLab, gateways: readonly string[]) {
   return (call: Parameters<typeof interfaceResult>[0]): DelegateOutcome => {
     const isV6 = (gateway: string): boolean => gateway.includes(":");
     const addresses = gateways.map((gw) => `${gw}0/${isV6(gw) ? 64 : 24}`);
     kernel.addLink(netns, call.ifName, addresses);
-    const first = call.ifName === "eth0" ? 100 : metricOfOthers;
+    const first = call.ifName === "eth0" ? 100 : 50;
     for (const gateway of gateways) {
       const metric = isV6(gateway) ? 1024 + first : first;
       kernel.addDefaultRoute(netns, { dev: call.ifName, gateway, metric });
@@ -363,13 +213,6 @@ function routed({ kernel }: EngineLab, gateways: readonly string[], metricOfOthe
     }));
     return exited(0, { ...interfaceResult(call, addresses), routes });
   };
-}
-
-async function removeDefaultRoutes({ kernel: { transport } }: EngineLab): Promise<void> {
-  for (const family of [4, 6] as const) {
-    const all = await listRoutes(transport, netns, family);
-    await execute(transport, netns, all.filter(isDefault).map(deleteRoute));
-  }
 }
 
 const viaEth0 = ["via 10.9.0.1 dev eth0 metric 100", "via fd09::1 dev eth0 metric 1124"];
@@ -391,7 +234,6 @@ test("a plugged network whose IPAM has default routes does not take those of the
   await pod.edit("a,b");
   expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
-  expect((await pod.attachments())[0]).not.toHaveProperty("yieldedRoutes");
 });
 
 test("a plugged network whose result also names the pod's interface leaves its default routes", async () => {
@@ -406,251 +248,77 @@ test("a plugged network whose result also names the pod's interface leaves its d
   expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
 });
 
-test("a plugged network does not take a default route that the pod's own is about to get back", async () => {
-  const pod = await routedPod([{ name: "b", interface: "x1", "default-route": ["10.8.0.1"] }]);
-  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
-  const { plugins, kernel } = pod.lab;
-  plugins.script("macvlan DEL", ({ ifName }) => {
-    kernel.removeLink(netns, ifName);
-    return failed(7, "busy");
-  });
-  await pod.edit("d@x2");
-  expect(kernel.defaultRoutes(netns)).toEqual([viaEth0[1]]);
-  plugins.unscript("macvlan DEL");
-  expect(await pod.edit("d@x2")).toMatchObject({ state: "settled" });
-  expect(kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
-  expect((await pod.attachments())[1]?.result).not.toHaveProperty("routes");
-});
+const routing = { name: "b", interface: "x1", "default-route": [] };
 
-test.each([
-  { metric: 50, swapped: ["via 10.8.0.1 dev x2 metric 50", "via fd08::1 dev x2 metric 1074"] },
-  { metric: 200, swapped: [] },
+test.each<{ readonly what: string; readonly to: Json; readonly why: RegExp }>([
+  { what: "removes it", to: "a", why: /default\/b \(x1\): the pod's default route is on x1/ },
+  { what: "replaces it", to: "c@x1", why: /the pod's default route is on x1/ },
+  {
+    what: "moves it",
+    to: [{ ...routing, interface: "x2" }],
+    why: /the pod's default route is on x1/,
+  },
+  { what: "takes its default-route", to: "b@x1", why: /the pod's default route is on x1/ },
 ])(
-  "a network that is swapped has the default route only if it had the first one: metric $metric",
-  async ({ metric, swapped }) => {
-    const prepare = (lab: EngineLab): void => {
-      lab.plugins.script("ptp ADD", routed(lab, ["10.9.0.1", "fd09::1"]));
-      lab.plugins.script("macvlan ADD", routed(lab, ["10.8.0.1", "fd08::1"], metric));
-      lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
-    };
-    const start = () => routedPod([{ name: "b", interface: "x1" }], { prepare });
-    const allowed = [...viaEth0, ...swapped];
-    const whole = await start();
-    expect(await whole.edit("b@x2")).toMatchObject({ state: "settled" });
-    expect(whole.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(allowed.toSorted());
-    for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
-      const pod = await start();
-      pod.hosts.goesAt = goesAt;
-      await pod.edit("b@x2");
-      pod.hosts.goesAt = Number.POSITIVE_INFINITY;
-      expect((await pod.again()).state, `interrupted at order ${goesAt}`).toBe("settled");
-      // An interrupted swap may lose its own default routes to the primary network's.
-      const routes = pod.lab.kernel.defaultRoutes(netns);
-      expect(routes).toEqual(expect.arrayContaining(viaEth0));
-      expect(allowed).toEqual(expect.arrayContaining(routes));
-    }
+  "an edit of the element with default-route that $what is refused [H-37]",
+  async ({ to, why }) => {
+    const pod = await routedPod([routing]);
+    const before = [await pod.recorded(), pod.lab.kernel.defaultRoutes(netns)];
+    expect(await pod.edit(to)).toMatchObject({ state: "failed", operations: [] });
+    expect([await pod.recorded(), pod.lab.kernel.defaultRoutes(netns)]).toEqual(before);
+    expect(pod.lab.journal).toEqual([]);
+    expect(pod.newEvents()).toEqual([expect.stringMatching(why)]);
+    expect(await pod.edit([routing])).toMatchObject({ state: "settled" });
   },
 );
 
-test.each([
-  { families: "both", gateways: [], taken: [] },
-  { families: "IPv4", gateways: ["10.8.0.1"], taken: [viaEth0[1]] },
-])(
-  "an edit that removes an element with default-route of $families families gives the pod its own back",
-  async ({ gateways, taken }) => {
-    const pod = await routedPod([{ name: "b", "default-route": gateways }]);
-    const kept = pod.lab.kernel.defaultRoutes(netns).filter((each) => each.includes("eth0"));
-    expect(kept).toEqual(taken);
-    expect(await pod.edit("")).toMatchObject({ state: "settled" });
-    expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
-    expect((await pod.attachments())[0]).not.toHaveProperty("yieldedRoutes");
-    expect((await pod.attachments())[0]?.result).toMatchObject({
-      routes: expect.arrayContaining(
-        ["0.0.0.0/0", "::/0"].map((dst) => expect.objectContaining({ dst })),
-      ),
-    });
-  },
-);
-
-test("an element that loses its default-route keeps its interface, and the pod gets its own back", async () => {
-  const element = { name: "b", interface: "x1" };
-  const pod = await routedPod([{ ...element, "default-route": [] }]);
-  expect(await pod.edit([element])).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toContain("x1 default/b");
-  expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
-});
-
-test("a healed interface with default-route gets the default route again [H-39]", async () => {
-  const pod = await routedPod([{ name: "b", "default-route": [] }], {
-    config: { inspect: ["heal"] },
-  });
-  const before = pod.lab.kernel.defaultRoutes(netns);
-  pod.lab.kernel.removeLink(netns, "net1");
+test("a network with the pod's default route is neither refreshed nor healed [H-39]", async () => {
+  const pod = await routedPod([routing], { config: { inspect: ["heal"] } });
+  const { problems } = await pod.again("x1");
+  expect(problems).toMatchObject([{ network: "default/b", ifName: "x1" }]);
+  pod.lab.kernel.removeLink(netns, "x1");
   const { lab, hosts } = pod;
-  await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(lab.kernel.defaultRoutes(netns)).toEqual(before);
-  await pod.edit("");
-  expect(lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
+  pod.newEvents();
+  const found = await lab.engine.inspect(pod.pod(), { hosts, conf: async () => lab.conf });
+  expect(found.willHeal).toBe(false);
+  expect(pod.newEvents()).toEqual([expect.stringMatching(/^InterfaceLost: .*: delete the pod/)]);
 });
 
-test.each([
-  { what: "a refreshed network with default-route", from: [{ name: "b", "default-route": [] }] },
-  { what: "a plugged network whose plugin removes it", from: [{ name: "a" }] },
-])("$what costs the pod none, wherever it is interrupted", async ({ from }) => {
-  const isRefresh = from[0]?.name === "b";
-  const start = async (): Promise<HotPlugLab> => {
-    const pod = await routedPod(from);
-    pod.lab.plugins.script("ipvlan ADD", async (call) => {
-      await removeDefaultRoutes(pod.lab);
-      return pod.lab.plugins.work(call);
-    });
-    return pod;
-  };
-  const change = (pod: HotPlugLab) => (isRefresh ? pod.again("net1") : pod.edit("a,c"));
-  const whole = await start();
-  await change(whole);
-  for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
-    const pod = await start();
-    pod.hosts.goesAt = goesAt;
-    await change(pod);
-    pod.hosts.goesAt = Number.POSITIVE_INFINITY;
-    expect(await pod.edit("")).toMatchObject({ state: "settled" });
-    const left = await pod.lab.kernel.defaultRoutes(netns);
-    expect(left.toSorted(), `interrupted at order ${goesAt}`).toEqual(viaEth0.toSorted());
-  }
-});
-
-test("an element with default-route can be replaced wherever that was interrupted", async () => {
-  const element = { name: "b", interface: "x1", "default-route": [] };
-  const start = async (): Promise<HotPlugLab> => {
-    const pod = await routedPod([element]);
-    pod.lab.source.addNad("default/e", network("net-e", "macvlan"));
-    return pod;
-  };
-  const successor = [{ ...element, name: "e" }] as never;
-  const whole = await start();
-  const routes = whole.lab.kernel.defaultRoutes(netns);
-  await whole.edit(successor);
-  for (let goesAt = 0; goesAt < whole.hosts.orders; goesAt++) {
-    const pod = await start();
-    pod.hosts.goesAt = goesAt;
-    await pod.edit(successor);
-    pod.hosts.goesAt = Number.POSITIVE_INFINITY;
-    expect((await pod.again()).state, `interrupted at order ${goesAt}`).toBe("settled");
-    expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/e"]);
-    expect(pod.shown()).toEqual(await pod.recorded());
-    expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(routes);
-  }
-});
-
-test("a network that waits for its successor with default-route keeps the pod's own from nobody", async () => {
-  const own = { interface: "x2", "default-route": [] };
-  const pod = await routedPod([
-    { name: "b", ...own },
-    { name: "a", interface: "x1" },
-  ]);
-  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
-  pod.lab.plugins.script("ipvlan ADD", async () => {
-    await removeDefaultRoutes(pod.lab);
-    pod.hosts.disconnect();
-    return undefined;
+/** A pod whose network `a` an earlier release has detached for another one, as it is read now. */
+async function detachedByEarlierRelease(): Promise<HotPlugLab> {
+  const pod = await hotPlugLab("a@x1,b");
+  const { record, plan } = (await pod.lab.records.load(sandbox))!;
+  const attachments = record.attachments.map((each) => {
+    const { result: _, ...detached } = each;
+    return each.ifName === "x1" ? { ...detached, state: "detaching" as const } : each;
   });
-  await pod.edit([
-    { name: "c", interface: "x1" },
-    { name: "d", ...own },
-  ] as never);
-  const states = (await pod.attachments()).map(({ ifName, state }) => `${ifName} ${state}`);
-  expect(states).toEqual(["eth0 attached", "x2 detached", "x1 attempted"]);
-  pod.lab.source.removeNad("default/d");
-  expect(await pod.edit([{ name: "d", ...own }] as never)).toMatchObject({ state: "failed" });
-  expect(pod.lab.kernel.defaultRoutes(netns).toSorted()).toEqual(viaEth0.toSorted());
-});
-
-/** A pod whose network `a` was detached for `c` when the agent went. */
-async function interruptedSwap(): Promise<HotPlugLab> {
-  const own = await hotPlugLab("a@x1,b");
-  const { update } = own.lab.records;
-  own.lab.records.update = async (record, plan) => {
-    await update.call(own.lab.records, record, plan);
-    if (record.attachments[1]?.state === "detached") own.hosts.disconnect();
-  };
-  await own.edit("c@x1,b");
-  own.lab.records.update = update;
-  const replaced = { displayName: "default/a", state: "detached" };
-  expect((await own.attachments())[1]).toMatchObject(replaced);
-  own.lab.plugins.calls.length = 0;
-  return own;
+  const steps = plan.steps.filter(({ group }) => group !== 1);
+  await pod.lab.records.update({ ...record, addEnded: true, attachments }, { ...plan, steps });
+  pod.lab.kernel.removeLink(netns, "x1");
+  pod.lab.plugins.calls.length = 0;
+  return pod;
 }
 
-test("what was detached for a successor is not attached, and forgotten without one", async () => {
-  const own = await interruptedSwap();
-  expect(own.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
-  expect(await own.lab.check(web)).toMatchObject({ exitCode: 0 });
-  own.lab.plugins.calls.length = 0;
-  expect(own.newEvents()).toHaveLength(1);
-  expect(await own.edit("b")).toMatchObject({ state: "settled", operations: [] });
-  expect(own.newEvents()).toEqual([]);
-  const left = ["eth0 default-net", "net2 default/b"];
-  expect([own.lab.plugins.log(), await own.recorded()]).toEqual([[], left]);
-});
-
-test("what was detached for a successor comes back if that fails, now or later", async () => {
-  const own = await interruptedSwap();
-  const nad = network("net-c", "ipvlan");
-  own.lab.source.removeNad("default/c");
-  await own.again();
-  expect(own.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
-  own.lab.source.addNad("default/c", nad);
-  own.lab.plugins.script("ipvlan ADD", failed(7, "no such VLAN"));
-  await own.again();
-  expect(own.shown()).toContain("x1 default/a");
-});
-
-test("an element whose default route was another's can have it after it has failed", async () => {
-  const element = { interface: "x1", "default-route": ["10.8.0.1"] };
-  const pod = await routedPod([{ name: "b", ...element }]);
-  pod.lab.source.addNad("default/d", network("net-d", "macvlan"));
-  const { plugins, kernel } = pod.lab;
-  plugins.script("macvlan DEL", failed(7, "busy"));
-  const edited = [{ name: "d", ...element }] as never;
-  await pod.edit(edited);
-  plugins.script("macvlan DEL", ({ ifName }) => void kernel.removeLink(netns, ifName));
-  plugins.script("macvlan ADD", failed(7, "no such device"));
-  expect(await pod.edit(edited)).toMatchObject({ state: "failed" });
-  plugins.script("macvlan ADD", routed(pod.lab, ["10.8.0.1", "fd08::1"]));
-  expect(await pod.edit(edited)).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/d"]);
-});
-
-test("what was detached for a successor is forgotten if the edit moves it", async () => {
-  const own = await interruptedSwap();
-  await own.edit("nope@x1,b,a@x2");
-  expect(await own.recorded()).toEqual(["eth0 default-net", "net2 default/b", "x2 default/a"]);
-});
-
 test.each([
-  ["a DEL", (own: HotPlugLab) => own.lab.bootId],
-  ["a DEL after a reboot", () => "next-boot"],
-])("what was detached for a successor is not detached again by %s", async (_, bootId) => {
-  const own = await interruptedSwap();
-  own.lab.bootId = bootId(own);
-  const { plan } = (await own.lab.records.load({ containerId: "c1", ifName: "eth0" })) ?? {};
-  const ofShim = plan?.steps.map(({ call }) => call.env.CNI_IFNAME);
-  expect(await own.lab.del(web)).toMatchObject({ exitCode: 0 });
-  const interfaces = own.lab.plugins.calls.map(({ env }) => env.CNI_IFNAME);
-  expect([...new Set(interfaces)]).toEqual(["net2", "eth0"]);
-  expect([...new Set(ofShim)]).toEqual(["net2", "eth0"]);
-});
+  { to: "b", log: [], left: ["net2 default/b"] },
+  { to: "a@x1,b", log: ["bridge ADD x1"], left: ["net2 default/b", "x1 default/a"] },
+  { to: "c@x1,b", log: ["ipvlan ADD x1"], left: ["net2 default/b", "x1 default/c"] },
+])(
+  "what an earlier release has detached for another network is forgotten by an edit to $to",
+  async (scene) => {
+    const pod = await detachedByEarlierRelease();
+    expect(await pod.edit(scene.to)).toMatchObject({ state: "settled" });
+    expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([
+      scene.log,
+      ["eth0 default-net", ...scene.left],
+    ]);
+  },
+);
 
-test("a network that fails after it has taken the default route gives it back", async () => {
-  const pod = await routedPod([{ name: "b", "default-route": [] }, { name: "a" }]);
-  const before = pod.lab.kernel.defaultRoutes(netns);
-  pod.lab.source.addNad("default/b", network("net-b", "macvlan", "tuning"));
-  pod.lab.plugins.script("tuning ADD", failed(7, "no such key"));
-  expect(await pod.again("net1")).toMatchObject({ state: "settled" });
-  expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(before);
-  expect((await pod.attachments())[0]?.yieldedRoutes).toHaveLength(2);
+test("what an earlier release has detached for another network is not detached again by a DEL", async () => {
+  const pod = await detachedByEarlierRelease();
+  expect(await pod.lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(pod.lab.plugins.log()).toEqual(["macvlan DEL net2", "ptp DEL eth0"]);
 });
 
 test("an edit says that it cannot remove what an earlier release attached, which recorded no element", async () => {

@@ -24,7 +24,6 @@ import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import type { FailedSwaps } from "./failed-swaps.ts";
 import { wrongMac } from "./reports/conditions.ts";
 
 /** What an attempt needs beside the engine's own dependencies. */
@@ -51,10 +50,8 @@ export interface LockedSandbox
   readonly pod: Pod;
   readonly key: RecordKey;
   readonly netns: string;
-  readonly locks: SandboxLocks;
   /** The CNI_PATH of the runtime's last call, which its DEL will search after the recorded one. */
   readonly runtimePath: readonly string[];
-  readonly failedSwaps: FailedSwaps;
 }
 
 /** A sandbox to work in, and the connections to the agent. */
@@ -101,7 +98,7 @@ export class RunningSandboxes {
   async run<T>(
     config: EngineConfig,
     { pod, record, hosts, isInspection }: SandboxToRun,
-    step: (at: Omit<LockedSandbox, "failedSwaps">) => Promise<T>,
+    step: (at: LockedSandbox) => Promise<T>,
   ): Promise<T> {
     const { containerId, ifName, netns, listName = "" } = record;
     await using session = await hosts.open({ containerId, ifName, netns, isInspection });
@@ -127,7 +124,7 @@ export class RunningSandboxes {
       }
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
-      return await step({ ctx, pod, key, netns, links, path, runtimePath, locks: this.locks });
+      return await step({ ctx, pod, key, netns, links, path, runtimePath });
     } finally {
       tools.delegates.recordMetrics(this.deps.metrics);
     }

@@ -27,7 +27,7 @@ async function statusOf(...attachments: RecordedAttachment[]): Promise<object[]>
 test("a network that is not attached has no entry in the status", async () => {
   const { result: _, ...attempted } = attachment({ state: "attempted" });
   const shown = attachment({ displayName: "default/shown" });
-  const status = await statusOf(attempted, attachment({ state: "detached" }), shown);
+  const status = await statusOf(attempted, shown);
   expect(status).toMatchObject([{ name: "default/shown" }]);
   expect(status).toHaveLength(1);
 });

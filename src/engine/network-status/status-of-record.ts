@@ -50,7 +50,7 @@ async function entriesOf(
   known: { readonly recorded: RecordedAttachment; readonly result: Result | undefined },
 ): Promise<NetworkStatus[]> {
   const { recorded } = known;
-  if (recorded.result === undefined || recorded.state === "detached") return [];
+  if (recorded.result === undefined) return [];
   const { ignoredRequests, addresses = {} } = recorded;
   const resultVersion = String(recorded.conf.cniVersion ?? "");
   const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });

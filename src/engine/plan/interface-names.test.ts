@@ -31,17 +31,6 @@ test.each<[what: string, networks: ResolvedNetwork[], names: string, existing?: 
   expect(assign(networks, existing)).toEqual(names.split(" "));
 });
 
-test("assignInterfaceNames() keeps the name that the first network without a requested one had before", () => {
-  const networks = [main, named("a", "data"), named("b"), named("c")];
-  const options = {
-    runtimeIfName: "eth0",
-    existing: new Set(["lo"]),
-    kept: "net7",
-    firstNumber: 1,
-  };
-  expect(assignInterfaceNames(networks, options)).toEqual(["eth0", "data", "net7", "net1"]);
-});
-
 const exists = "already exists in the pod's network namespace";
 
 test.each<[message: string, networks: ResolvedNetwork[], existing?: string[]]>([

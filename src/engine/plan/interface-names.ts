@@ -7,8 +7,6 @@ interface NameOptions extends Pick<PlanContext, "problems"> {
   readonly existing: ReadonlySet<string>;
   /** The number of the first generated name. @default the network's position */
   readonly firstNumber?: number | undefined;
-  /** A free name for the first network that requests none: it had it before. @default generated */
-  readonly kept?: string | undefined;
 }
 
 /** The names that are in use, by whom: a network, or the pod's network namespace (""). */
@@ -34,10 +32,7 @@ export function assignInterfaceNames(
     owners.set(name, displayName);
     return name;
   });
-  const kept = options.kept === undefined ? [] : [options.kept];
-  return requested.map(
-    (name, index) => name ?? kept.shift() ?? generate(options.firstNumber ?? index, owners),
-  );
+  return requested.map((name, index) => name ?? generate(options.firstNumber ?? index, owners));
 }
 
 function nameProblem(

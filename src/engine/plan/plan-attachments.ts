@@ -61,8 +61,6 @@ export interface NetworksToPlan {
   readonly pod: Pod | undefined;
   /** The networks that the sandbox has, or will have, already. @default none */
   readonly earlier?: readonly EarlierNetwork[];
-  /** The interface of the first network that requests none. @default the next free one */
-  readonly ifName?: string | undefined;
 }
 
 /** A network of a sandbox: its result is absent until it is attached. */
@@ -73,7 +71,7 @@ export interface EarlierNetwork extends Partial<Pick<Attached, "raw" | "ignoredR
 /** Decides how networks are attached to a sandbox. @throws CniError as {@link planAttachments} */
 export async function planNetworks(
   ctx: PlanContext,
-  { request, pod, earlier = [], ifName }: NetworksToPlan,
+  { request, pod, earlier = [] }: NetworksToPlan,
   wanted: readonly ResolvedNetwork[],
 ): Promise<Pick<AttachmentPlan, "attachments" | "recordBytes">> {
   const before = earlier.map(({ planned }) => planned);
@@ -88,7 +86,6 @@ export async function planNetworks(
     runtimeIfName: request.ifName,
     existing: new Set([...links, ...before.map((each) => each.ifName)]),
     firstNumber: before.length === 0 ? undefined : 1,
-    kept: ifName,
   });
   const searchPath = delegateSearchPath(ctx.config, request.path);
   const attachments = networks.map((network, i): PlannedAttachment => {

@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
-import type { AttachedDevice, YieldedRoute } from "#engine/record/record.ts";
+import type { AttachedDevice } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -37,8 +37,6 @@ export interface Attached {
   /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
   readonly raw: JsonObject;
   readonly ignoredRequests: readonly IgnoredRequest[];
-  /** As `RecordedAttachment.yieldedRoutes`. @default none */
-  readonly yieldedRoutes?: readonly YieldedRoute[];
 }
 
 /** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */

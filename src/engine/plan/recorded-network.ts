@@ -1,6 +1,5 @@
-import { parseResult } from "#cni/result/parse.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -30,20 +29,6 @@ export function isAuxiliary(
 }
 
 /** The element of the annotation that requested an attachment. */
-export function recordedSelection({ selection }: RecordedAttachment): NetworkSelection | undefined {
+function recordedSelection({ selection }: RecordedAttachment): NetworkSelection | undefined {
   return selection && ({ ...selection, position: 0 } as JsonObject & NetworkSelection);
-}
-
-/** The attached ones with their results, as an ADD has them. @throws CniError 6, 7 */
-export function recordedAttached(
-  attachments: readonly RecordedAttachment[],
-  config: Pick<EngineConfig, "auxiliaryCNIChainName">,
-): Attached[] {
-  return attachments.flatMap((recorded) => {
-    const { state, result: raw, ignoredRequests = [], yieldedRoutes = [] } = recorded;
-    if (state !== "attached" || raw === undefined) return [];
-    const planned = recordedNetwork(recorded, config);
-    const result = parseResult(raw, { fallbackVersion: planned.list.cniVersion });
-    return { planned, raw, result, ignoredRequests, yieldedRoutes };
-  });
 }

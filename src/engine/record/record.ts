@@ -91,23 +91,9 @@ export interface AttachedDevice extends AllocatedDevice {
 
 /**
  * `planned`, then `attempted` once a delegate may have run, and `attached` with its result. Hot-plug
- * adds three states: `detaching` before a DEL of the attachment, `owed` after one that failed, and
- * `detached` after one that succeeded, until the record has the network that replaces it.
+ * adds two states: `detaching` before a DEL of the attachment, and `owed` after one that failed.
  */
-type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed" | "detached";
-
-/** A default route of an interface that another attachment's request has taken from it. */
-export interface YieldedRoute {
-  readonly dst: "0.0.0.0/0" | "::/0";
-  /** Absent for a route without a gateway. */
-  readonly gw?: string;
-  /** The interface. */
-  readonly dev: string;
-  readonly metric: number;
-  readonly onlink: boolean;
-  /** Its MTU and the like, as the kernel's RTA_METRICS in hexadecimal digits. */
-  readonly metrics?: string;
-}
+type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
 
 /** How a plugin ended the ADD of an attachment: in any way but with exit status 0. */
 export interface FailedAdd {
@@ -152,8 +138,6 @@ export interface RecordedAttachment {
   readonly definition?: string;
   /** By interface: its addresses if they differ from the result's (`inspect: [addresses]`). */
   readonly addresses?: Readonly<Record<string, readonly string[]>>;
-  /** What it gets back when the attachment goes that has taken them; absent when there are none. */
-  readonly yieldedRoutes?: readonly YieldedRoute[];
   /** The last DEL, which failed: in a sandbox that runs, the state is `owed`. */
   readonly teardown?: FailedTeardown;
 }
@@ -200,8 +184,8 @@ export function attachmentsToDetach(
   { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,
   currentBootId: string,
 ): readonly RecordedAttachment[] {
-  const left = attachments.filter(({ state }) => state !== "detached");
-  return bootId === currentBootId ? left.filter(({ state }) => state !== "planned") : left;
+  if (bootId !== currentBootId) return attachments;
+  return attachments.filter(({ state }) => state !== "planned");
 }
 
 /**

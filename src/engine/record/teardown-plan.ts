@@ -66,7 +66,7 @@ export function detachables({ record, plan }: StoredRecord): DetachableAttachmen
 /**
  * The record of attachments, and its teardown plan, which the shim can replay without an engine.
  * The plan has one group per attachment: the rest of a chain is skipped after an error, other
- * attachments are not. A detached one has no DEL, which could meet its successor.
+ * attachments are not.
  */
 export function recordWithPlan(
   sandbox: RecordedSandbox,
@@ -78,9 +78,7 @@ export function recordWithPlan(
   const isMarked = mark === true && attachments.some(({ state }) => state !== "attached");
   const addEnded = isMarked ? { addEnded: mark } : {};
   const attempted = attachments.findLastIndex(({ state }) => state !== "planned") + 1;
-  const groups = all.map(({ attachment: { state }, dels }, group) =>
-    state === "detached" ? [] : dels.map((call) => ({ group, call })),
-  );
+  const groups = all.map(({ dels }, group) => dels.map((call) => ({ group, call })));
   const steps = groups.reverse().flat();
   return { record: { ...own, ...addEnded, attachments }, plan: { bootId, attempted, steps } };
 }

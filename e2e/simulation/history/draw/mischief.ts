@@ -297,24 +297,3 @@ function drawMissingPlugin(
 function drawDiskFault(random: Random): DiskFault {
   return random.weighted({ "process killed": 6, "power lost": 6, ENOSPC: 2, EIO: 2, EROFS: 1 });
 }
-
-const harmless: ReadonlySet<Mischief["kind"]> = new Set([
-  ...([
-    "request",
-    "watch",
-    "API restart",
-    "API busy",
-    "PATCHes",
-    "foreign status",
-    "new mirror",
-    "call",
-    "suspend",
-    "clock step",
-  ] as const),
-  ...(["definition removed", "definition changed", "definition mistyped"] as const),
-]);
-
-/** Whether it may interrupt an attempt to attach a network, or have it fail. */
-export function mayInterrupt({ kind }: Mischief): boolean {
-  return !harmless.has(kind);
-}

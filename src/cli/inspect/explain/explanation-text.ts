@@ -117,7 +117,6 @@ function pendingText({ change, state, isKept, failure, ...pending }: PendingChan
   if (pending.failingSince !== undefined)
     return `not detached since ${pending.failingSince} (attempts: ${pending.attempts})${why}`;
   if (state === "detaching") return `being unplugged${why}`;
-  if (state === "detached") return `unplugged, until its successor is plugged${why}`;
   if (state !== "attached") return "being plugged";
   return `attached, ${isKept === true ? "kept until all elements can be attached" : "to be unplugged"}${why}`;
 }

@@ -24,7 +24,7 @@ beforeEach(() => {
 async function apply(requested: readonly string[] | undefined): Promise<RoutesAfter | undefined> {
   const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }, { ifName: "net2" }];
   const plan = (state: RouteState) => planDefaultRoute(state, attachments);
-  return (await changeRoutes({ netns, transport: kernel.transport }, plan))?.after;
+  return changeRoutes({ netns, transport: kernel.transport }, plan);
 }
 
 /** The default routes that the result of an attachment then has. */

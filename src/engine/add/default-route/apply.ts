@@ -21,12 +21,6 @@ export interface RoutesAfter extends KernelRoutes {
   readonly families: readonly IpFamily[];
 }
 
-/** What the kernel had, and has now. */
-export interface ChangedRoutes {
-  readonly before: KernelRoutes;
-  readonly after: RoutesAfter;
-}
-
 /**
  * Changes the routes of a namespace as planned; undefined when no family is decided on. On failure
  * the routes are as before.
@@ -35,19 +29,19 @@ export interface ChangedRoutes {
 export async function changeRoutes(
   { netns, transport }: RoutedNamespace,
   plan: (state: RouteState) => RoutePlan,
-): Promise<ChangedRoutes | undefined> {
+): Promise<RoutesAfter | undefined> {
   const read = readRoutes({ netns, transport });
   const [before, addresses] = await Promise.all([read, listAddresses(transport, netns)]);
   const { edits, families } = plan({ ...before, addresses });
   if (families.length === 0) return undefined;
   const { links } = before;
-  if (edits.length === 0) return { before, after: { ...before, families } };
+  if (edits.length === 0) return { ...before, families };
   await carryOut(edits, { netns, transport, links });
-  return { before, after: { routes: await listAllRoutes(transport, netns), links, families } };
+  return { routes: await listAllRoutes(transport, netns), links, families };
 }
 
 /** @throws NetlinkError, and as the transport */
-export async function readRoutes({ netns, transport }: RoutedNamespace): Promise<KernelRoutes> {
+async function readRoutes({ netns, transport }: RoutedNamespace): Promise<KernelRoutes> {
   const lists = [listLinks(transport, netns), listAllRoutes(transport, netns)] as const;
   const [links, routes] = await Promise.all(lists);
   return { links, routes };

@@ -8,21 +8,18 @@ import {
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
 import type { Attached } from "#engine/plan/planned-attachment.ts";
-import type { YieldedRoute } from "#engine/record/record.ts";
 import { ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";
 import { defaultGateways } from "#npwg/network-status.ts";
-import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
-import { type ChangedRoutes, changeRoutes, type RoutesAfter } from "./apply.ts";
-import { planDefaultRoute, type RoutePlan } from "./plan.ts";
+import { changeRoutes, type RoutesAfter } from "./apply.ts";
+import { planDefaultRoute, planWithoutDefaults, type RoutePlan } from "./plan.ts";
 import { defaultsOfAttachment, type RoutedAttachment, type RouteState } from "./route-state.ts";
 
 /**
  * Gives the default route to the attachment that the pod selected, if any. Returns the results with
  * the kernel's routes, for the runtime, the status and CHECK (multi-network specification v1.1
- * §4.1.2.1.9), and what the other attachments have lost: they get it back when hot-plug removes the
- * one that has taken it. Without such a request the kernel is not queried.
+ * §4.1.2.1.9). Without such a request the kernel is not queried.
  * @throws CniError when the request cannot be met; the routes are then as before
  */
 export async function applyDefaultRoutes(
@@ -38,42 +35,41 @@ export async function applyDefaultRoutes(
   return attached;
 }
 
-/** Changes the routes of a sandbox, as {@link changeRoutes}. */
-export function changeRoutesOf(
+/**
+ * Removes the default routes that the plugins of a network have set in a running pod, where another
+ * interface has some: the pod's connections and the kubelet's probes use those.
+ * @param others the interfaces of the pod's other attachments
+ * @returns the attachment with the kernel's routes in its result
+ * @throws CniError 5 when the kernel refuses
+ */
+export async function withoutDefaultRoutes(
+  ctx: CallContext,
+  netns: string,
+  { added, others }: { readonly added: Attached; readonly others: readonly string[] },
+): Promise<Attached> {
+  const attachment = routedAttachment(added);
+  const changed = await changeRoutesOf(ctx, netns, (state) =>
+    planWithoutDefaults(state, attachment, others),
+  );
+  return changed === undefined ? added : withChangedRoutes(added, changed);
+}
+
+function changeRoutesOf(
   ctx: CallContext,
   netns: string,
   plan: (state: RouteState) => RoutePlan,
-): Promise<ChangedRoutes | undefined> {
+): Promise<RoutesAfter | undefined> {
   return asIoFailure(() => changeRoutes({ netns, transport: netlinkTransport(ctx) }, plan));
 }
 
-/** The attachment with the kernel's default routes in its result, and with what it has lost. */
-export function withChangedRoutes(
-  attached: Attached,
-  { before, after }: ChangedRoutes,
-): Required<Attached> {
-  const attachment = routedAttachment(attached);
-  const result = withDefaultRoutes(attached.result, attachment, after);
-  const raw = formatResult(result, attached.planned.list.cniVersion);
-  const requested = defaultRouteFamilies(attachment.requested);
-  const families = after.families.filter((family) => !requested.includes(family));
-  const had = defaultsOfAttachment(before, attachment, families);
-  const lost = lacking(had, defaultsOfAttachment(after, attachment, families));
-  return { ...attached, result, raw, yieldedRoutes: [...(attached.yieldedRoutes ?? []), ...lost] };
-}
-
-/** The routes that are not among the others, whose MTU and the like may differ. */
-export function lacking(
-  all: readonly YieldedRoute[],
-  others: readonly YieldedRoute[],
-): YieldedRoute[] {
-  const way = ({ dst, gw, dev, metric }: YieldedRoute) => [dst, gw, dev, metric].join();
-  const ways = new Set(others.map(way));
-  return all.filter((route) => !ways.has(way(route)));
+/** The attachment with the kernel's default routes in its result. */
+function withChangedRoutes(attached: Attached, after: RoutesAfter): Attached {
+  const result = withDefaultRoutes(attached.result, routedAttachment(attached), after);
+  return { ...attached, result, raw: formatResult(result, attached.planned.list.cniVersion) };
 }
 
 /** What matters of an attachment for the default route. */
-export function routedAttachment({ planned, result }: Attached): RoutedAttachment {
+function routedAttachment({ planned, result }: Attached): RoutedAttachment {
   return {
     ifName: planned.ifName,
     otherIfNames: sandboxInterfaces(result).map(({ link }) => link.name),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ipFamily } from "#lib/ip.ts";
 import { type Hop, type KernelRoute, newDefaultRoute } from "#netlink/routes.ts";
-import { planDefaultRoute, type RouteEdit } from "./plan.ts";
+import { planDefaultRoute, planWithoutDefaults, type RouteEdit } from "./plan.ts";
 import type { RoutedAttachment, RouteState } from "./route-state.ts";
 
 const links = ["lo", "eth0", "net1", "net2", "wg0"].map((name, i) => ({
@@ -281,6 +281,39 @@ describe("planDefaultRoute()", () => {
     expect(plan(state(both), [])).toEqual([
       "del eth0>10.0.0.1+net1>10.1.0.1 10",
       "append net1>10.1.0.1 10",
+    ]);
+  });
+});
+
+describe("planWithoutDefaults()", () => {
+  const [eth0, viaNet1] = [byDefault("eth0", "10.0.0.1"), byDefault("net1", "10.1.0.1")];
+  const v6 = byDefault("net1", "fd01::1");
+  const onNet1 = hop("net1", "fd01::1");
+  test.each<[what: string, routes: readonly KernelRoute[], edits: readonly string[]]>([
+    ["a route beside the pod's", [eth0, viaNet1], ["del net1>10.1.0.1 0"]],
+    ["only the family that others have", [eth0, viaNet1, v6], ["del net1>10.1.0.1 0"]],
+    [
+      "a route beside one of no attachment",
+      [byDefault("wg0", "10.9.0.1"), viaNet1],
+      ["del net1>10.1.0.1 0"],
+    ],
+    ["nothing if no other interface has one", [viaNet1, v6], []],
+    ["nothing if it has none", [eth0], []],
+    [
+      "a hop that the kernel merged into the pod's route",
+      [multipath(1024, hop("eth0", "fd00::1"), onNet1)],
+      ["del eth0>fd00::1+net1>fd01::1 1024", "append eth0>fd00::1 1024"],
+    ],
+  ])("removes %s", (_, routes, edits) => {
+    const plan = planWithoutDefaults(state(...routes), { ifName: "net1" }, ["eth0"]);
+    expect(plan.edits.map(show)).toEqual(edits);
+  });
+
+  test("removes the routes of all its interfaces, and none of another attachment's", () => {
+    const all = state(eth0, byDefault("net2", "10.2.0.1"), byDefault("wg0", "10.9.0.1"));
+    const added = { ifName: "net1", otherIfNames: ["net2", "eth0"] };
+    expect(planWithoutDefaults(all, added, ["eth0"]).edits.map(show)).toEqual([
+      "del net2>10.2.0.1 0",
     ]);
   });
 });

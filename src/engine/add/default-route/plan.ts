@@ -7,6 +7,7 @@ import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import {
   defaultsOf,
   indexesOf,
+  type KernelRoutes,
   linkName,
   type RoutedAttachment,
   type RouteState,
@@ -61,9 +62,11 @@ export function planDefaultRoute(
     const others = attachments.filter((attachment) => attachment !== selected);
     const { ifName, requested, gateways = [] } = selected;
     const link = state.links.find(({ name }) => name === ifName);
-    // A result may also name an interface of another attachment, which that one keeps.
-    const named = others.map((other) => ({ ifName: other.ifName }));
-    const own = indexesOf([selected], state).difference(indexesOf(named, state));
+    const own = ownIndexes(
+      state,
+      selected,
+      others.map((other) => other.ifName),
+    );
     const losing = indexesOf(others, state).difference(own);
     const context = { state, family, link, ifName, own, losing };
     const isNamed = requested.length > 0;
@@ -80,6 +83,33 @@ export function planDefaultRoute(
     edits: [...edits.filter(({ op }) => op === "del"), ...edits.filter(({ op }) => op === "add")],
     families: plans.map(({ family }) => family),
   };
+}
+
+/**
+ * Removes the default routes of an attachment of the families of which others have some.
+ * @param others the interfaces of the other attachments
+ */
+export function planWithoutDefaults(
+  state: KernelRoutes,
+  attachment: RoutedAttachment,
+  others: readonly string[],
+): RoutePlan {
+  const own = ownIndexes(state, attachment, others);
+  const families = ([4, 6] as const).filter((family) =>
+    defaultsOf(state, family).some(({ hops }) => hops.some(({ ifIndex }) => !own.has(ifIndex))),
+  );
+  const edits = families.flatMap((family) => withoutHops(defaultsOf(state, family), own));
+  return { edits, families };
+}
+
+/** A result may also name an interface of another attachment, which that one keeps. */
+function ownIndexes(
+  state: KernelRoutes,
+  attachment: RoutedAttachment,
+  others: readonly string[],
+): ReadonlySet<number> {
+  const named = others.map((ifName) => ({ ifName }));
+  return indexesOf([attachment], state).difference(indexesOf(named, state));
 }
 
 function keepOwn({ state, family, own, losing }: FamilyContext): RouteEdit[] | undefined {
@@ -113,10 +143,7 @@ function useGateways(context: FamilyContext, gateways: readonly string[]): Route
 }
 
 /** The edits that remove the hops of interfaces: none, a route's removal, or one without them. */
-export function withoutHops(
-  routes: readonly KernelRoute[],
-  interfaces: ReadonlySet<number>,
-): RouteEdit[] {
+function withoutHops(routes: readonly KernelRoute[], interfaces: ReadonlySet<number>): RouteEdit[] {
   return routes.flatMap((route) => {
     const kept = route.hops.filter(({ ifIndex }) => !interfaces.has(ifIndex));
     if (kept.length === route.hops.length) return [];

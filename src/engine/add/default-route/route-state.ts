@@ -1,8 +1,7 @@
-import type { YieldedRoute } from "#engine/record/record.ts";
 import { anyDestination, type IpFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { InterfaceAddress, Link } from "#netlink/links.ts";
-import { isDefault, type KernelRoute, metricsOf } from "#netlink/routes.ts";
+import { isDefault, type KernelRoute } from "#netlink/routes.ts";
 
 /** What matters of an attachment for the default route. */
 export interface RoutedAttachment {
@@ -33,21 +32,27 @@ export function defaultsOf(
   return routes.filter((route) => route.family === family && isDefault(route));
 }
 
+interface DefaultRoute {
+  readonly dst: "0.0.0.0/0" | "::/0";
+  /** Absent for a route without a gateway. */
+  readonly gw?: string;
+  readonly metric: number;
+}
+
 /** The default routes of an attachment, by hops, in the order in which the kernel prefers them. */
 export function defaultsOfAttachment(
   state: KernelRoutes,
   attachment: RoutedAttachment,
   families: readonly IpFamily[],
-): YieldedRoute[] {
+): DefaultRoute[] {
   const own = indexesOf([attachment], state);
   return families
     .flatMap((family) => defaultsOf(state, family).toSorted((a, b) => a.metric - b.metric))
-    .flatMap((route) => route.hops.map((hop) => ({ ...route, ...hop, metrics: metricsOf(route) })))
+    .flatMap(({ family, metric, hops }) => hops.map((hop) => ({ family, metric, ...hop })))
     .filter(({ ifIndex }) => own.has(ifIndex))
-    .map(({ family, gateway: gw, ifIndex, metric, onlink, metrics }) => {
-      const dev = linkName(state.links, ifIndex);
-      return omitUndefined({ dst: anyDestination[family], gw, dev, metric, onlink, metrics });
-    });
+    .map(({ family, gateway: gw, metric }) =>
+      omitUndefined({ dst: anyDestination[family], gw, metric }),
+    );
 }
 
 /** The interfaces of attachments, by index. */

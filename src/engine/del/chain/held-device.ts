@@ -108,8 +108,7 @@ export async function holderOf(
 
 /** The attachments of a sandbox that have, or are about to get, a device. */
 function attachmentsWith({ attachments }: AttachmentRecord, id: string): RecordedAttachment[] {
-  const left = attachments.filter(({ state }) => state !== "detached");
-  return left.filter(
+  return attachments.filter(
     (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
   );
 }

@@ -20,14 +20,13 @@ export function notPlugged(facts: Facts): Condition | undefined {
   }
   const failed = changes.find(({ failure }) => failure !== undefined) ?? changes[0];
   if (failed === undefined) return undefined;
-  const { change, name, failure, isPaused } = failed;
+  const { change, name, failure } = failed;
   if (failure === undefined) {
     const done = change === "plug" ? "plugged" : "unplugged";
     return { reason: "HotPlugPending", message: `Network ${name} is not ${done} yet`, next };
   }
-  const later = isPaused === true ? "plexusd tries again in some minutes" : next;
   const shown = { subject: name, ...failure, ...at(facts.node), retriedBy: "plexusd" } as const;
-  return couldNot(`Could not ${change}`, shown, later);
+  return couldNot(`Could not ${change}`, shown, next);
 }
 
 function nextAttempt({ hotPlug }: Facts): string | undefined {

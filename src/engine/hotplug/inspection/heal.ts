@@ -26,7 +26,10 @@ export async function findLostInterfaces(
 ): Promise<Inspection> {
   const lacking = stored.record.attachments.filter((each) => lostOf(each, links).length > 0);
   const isHotPluggable = mayHotPlug(ctx.config, pod.namespace);
-  const renewable = isHotPluggable ? lacking.filter(({ selection }) => selection) : [];
+  // A running pod keeps the network that has its default route.
+  const renewable = lacking.filter(
+    ({ selection, defaultRoute }) => isHotPluggable && selection && defaultRoute === undefined,
+  );
   const healed = ctx.config.inspect.includes("heal") ? renewable : [];
   if (healed.length > 0) await markDetaching(ctx, stored, healed);
   const lost = lacking.map((each) => {

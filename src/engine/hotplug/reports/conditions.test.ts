@@ -17,8 +17,11 @@ test("what an attempt has found ends with the next one, unless another operation
   const pod = await hotPlugLab("a");
   pod.lab.plugins.script("macvlan ADD", failed(7, "no such VLAN"));
   await pod.edit("a,b,typo");
-  const stated = [
+  expect(found(pod)).toEqual([
     expect.stringMatching(/^InterfaceAddRejected .problem.: network default\/typo: /),
+  ]);
+  await pod.edit("a,b");
+  const stated = [
     expect.stringMatching(
       /^FailedAddingInterface .problem.: .*default\/b \(net2\): .*no such VLAN/,
     ),

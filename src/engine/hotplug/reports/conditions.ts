@@ -1,5 +1,4 @@
 import { type CniError, CniErrorCode } from "#cni/error.ts";
-import { FailedSwapError } from "#engine/hotplug/failed-swaps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { Condition } from "#lib/condition.ts";
 import { reasonRow } from "#lib/reasons.ts";
@@ -30,11 +29,12 @@ export function conditionOf(problem: HotPlugProblem): Condition {
   if (isRemoval === true)
     return { reason: "FailedRemovingInterface", message, next: next.remove, isQuiet: true };
   const isInvalid = network === undefined && error.code === CniErrorCode.InvalidRequest;
-  const isFailed = isRemoval === false || error instanceof FailedSwapError;
+  const isFailed = isRemoval === false;
+  const later = isFailed ? next.add : next.refuse;
   return {
-    reason: isRemoval === false ? "FailedAddingInterface" : "InterfaceAddRejected",
+    reason: isFailed ? "FailedAddingInterface" : "InterfaceAddRejected",
     message,
-    next: isInvalid ? kept(error) : next.add,
+    next: isInvalid ? kept(error) : later,
     lacksNetworks: true,
     isQuiet: isFailed || error.transient || error.cause instanceof HostGoneError,
   };

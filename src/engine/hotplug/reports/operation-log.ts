@@ -29,8 +29,9 @@ export class OperationLog {
   failed(
     op: HotPlugOperation["op"],
     { displayName: network, ifName }: NamedAttachment,
-    { error, text = failedText(op, error) }: { readonly error: CniError; readonly text?: string },
+    error: CniError,
   ): void {
+    const text = failedText(op, error);
     const published = this.#publish();
     this.operations.push({ op, result: "error", network, ifName, error, published });
     const { code, reason } = error;

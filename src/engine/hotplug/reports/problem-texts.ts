@@ -28,20 +28,15 @@ const again =
 /** What Plexus does after a failure. */
 export const next = {
   add: again,
-  /** The network that was to be replaced is attached again. */
-  swap: "Plexus tries again soon, then in about five minutes, and at once when the element or the definition changes",
+  /** The edit breaks a rule. */
+  refuse: `the pod keeps its networks; ${again}`,
   /** The network, or what a failed attempt left, is still there. */
   remove: "Plexus keeps its record and tries again with backoff",
 } as const;
 
-/** An event: a network could not be plugged, take the place of another one, or be unplugged. */
+/** An event: a network could not be plugged or unplugged. */
 export function failedText(what: keyof typeof next, { message }: CniError): string {
   return `${message}; ${next[what]}`;
-}
-
-/** An event: neither the new network nor the one that it was to replace can be attached. */
-export function swapLostText(error: CniError, former: NamedAttachment, lost: CniError): string {
-  return `${failedText("add", error)}; ${nameOf(former)}, which it replaces, could not be attached again: ${lost.message}`;
 }
 
 /** A network of a pod, as texts name it. */
