@@ -1,9 +1,8 @@
 import type { Registry } from "prom-client";
+import { isCommand } from "#cni/plugin/commands.ts";
 import { assertions } from "#engine/call/assertions.ts";
 import type { EngineMetrics } from "#engine/ports/engine-deps.ts";
 import { metric } from "./metric-table.ts";
-
-const commands = new Set(["ADD", "DEL", "CHECK", "STATUS", "GC", "VERSION"]);
 
 /** {@link EngineMetrics} that can be asked for a number. */
 export interface CallMetrics extends EngineMetrics {
@@ -20,7 +19,7 @@ export function engineMetrics(registry: Registry): CallMetrics {
   // Without a first value, the first increase does not count as one.
   for (const assertion of Object.keys(assertions)) broken.inc({ assertion }, 0);
   // A container runtime can send any command.
-  const commandLabel = (command: string) => (commands.has(command) ? command : "other");
+  const commandLabel = (command: string) => (isCommand(command) ? command : "other");
   const networks = limitedLabel(200);
   const types = limitedLabel(50);
   return {
