@@ -28,7 +28,19 @@ const contents = {
   fresh: ["nodejs", "npm", "git", "make"],
   bare: [],
   policies: ["iproute2", "ncat", "nftables"],
-  runner: ["ca-certificates", "curl", "gcc", "git", "golang-go", "make", "nodejs", "npm", "sudo"],
+  runner: [
+    "apt",
+    "ca-certificates",
+    "curl",
+    "gcc",
+    "git",
+    "golang-go",
+    "make",
+    "nodejs",
+    "npm",
+    "sudo",
+    "ubuntu-keyring",
+  ],
 } as const;
 
 /** A release of Debian, or that of GitHub's runners. */
