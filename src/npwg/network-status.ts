@@ -8,8 +8,9 @@ import {
 } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { ipFamily, parseCidr } from "#lib/ip.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /**
  * An element of the network-status annotation (multi-network specification v1.1 §5.3). `mtu`,
@@ -99,6 +100,15 @@ function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached 
   const ips = result.ips.filter((ip) => ip.interface === undefined).map(bareIp);
   const isOld = resultFamily(outcome.resultVersion ?? result.cniVersion) === "0.2";
   return isOld ? { link: { name: outcome.ifName }, ips } : { ips };
+}
+
+/** The entries of a network-status annotation; none when it cannot be read. */
+export function statusEntries(text: string): JsonObject[] {
+  try {
+    return objectsOf(parseJsonText(text));
+  } catch {
+    return [];
+  }
 }
 
 /** The addresses of each sandbox interface, by name. */

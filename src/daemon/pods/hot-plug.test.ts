@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { asCniError } from "#cni/error.ts";
 import { PodFindings } from "#engine/call/pod-findings.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";

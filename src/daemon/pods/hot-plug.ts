@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { asCniError } from "#cni/error.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { Engine } from "#engine/engine.ts";
 import type {
   HotPlugOperation,
@@ -8,7 +7,7 @@ import type {
   LastAttempt,
 } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";

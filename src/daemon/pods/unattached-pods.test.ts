@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PodFindings } from "#engine/call/pod-findings.ts";
-import { notAttachedGraceMs, type PodState } from "#engine/check/not-attached.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
+import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";

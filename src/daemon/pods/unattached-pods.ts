@@ -5,9 +5,8 @@ import {
   isInvalid,
   missingNetworks,
   notAttachedGraceMs,
-  type PodState,
 } from "#engine/check/not-attached.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import type { Condition } from "#lib/condition.ts";

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import type { PodState } from "#engine/ports/cluster.ts";
+import { statusEntries } from "#npwg/network-status.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import {
   asksForNetworks,
@@ -7,8 +9,6 @@ import {
   missingNetworks,
   notAttachedGraceMs,
   type PodAttachment,
-  type PodState,
-  statusEntries,
 } from "./not-attached.ts";
 
 const pod: PodState = {

@@ -1,27 +1,14 @@
 import { asCniError } from "#cni/error.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
-import { type JsonObject, objectsOf } from "#lib/json.ts";
-import { parseJsonText } from "#lib/parsing/json-text.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { statusEntries } from "#npwg/network-status.ts";
 import {
   defaultNetworkAnnotation,
   networksAnnotation,
   parseDefaultNetworkSelection,
   parseNetworkSelections,
 } from "#npwg/selection/selection.ts";
-
-/** What the API says about a pod of this node, and its annotations. */
-export interface PodState extends Pod {
-  /** The node that it is bound to; absent while it is not scheduled. */
-  readonly node?: string;
-  readonly hostNetwork: boolean;
-  readonly phase: string;
-  readonly isTerminating: boolean;
-  /** The addresses of its present sandbox. */
-  readonly podIps: readonly string[];
-  /** The network-status annotation, of Plexus or another meta-plugin. */
-  readonly networkStatus: string | undefined;
-}
 
 /** What this node knows of the pod. */
 export interface PodAttachment {
@@ -107,13 +94,4 @@ export function currentEntries({ networkStatus = "", podIps }: PodState): JsonOb
   const entries = statusEntries(networkStatus);
   const ips = entries.flatMap(({ ips: list }) => (Array.isArray(list) ? list : []));
   return ips.some((ip) => typeof ip === "string" && podIps.includes(ip)) ? entries : [];
-}
-
-/** The entries of a network-status annotation; none when it cannot be read. */
-export function statusEntries(text: string): JsonObject[] {
-  try {
-    return objectsOf(parseJsonText(text));
-  } catch {
-    return [];
-  }
 }

@@ -1,4 +1,5 @@
-import { currentEntries, type PodState } from "#engine/check/not-attached.ts";
+import { currentEntries } from "#engine/check/not-attached.ts";
+import type { PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type JsonObject, objectsOf } from "#lib/json.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import { begunTeardown } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";

@@ -1,13 +1,13 @@
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { PodFindings } from "#engine/call/pod-findings.ts";
-import { missingNetworks, type PodState, statusEntries } from "#engine/check/not-attached.ts";
+import { missingNetworks } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { advise } from "#engine/explain/advice/advice.ts";
 import { adviceOf } from "#engine/explain/advice/sentence.ts";
 import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import {
@@ -20,6 +20,7 @@ import {
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { statusEntries } from "#npwg/network-status.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { addressHolders } from "./address-holders.ts";
 import { attachedTo } from "./attached-network.ts";

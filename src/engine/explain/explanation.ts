@@ -1,8 +1,7 @@
 import type { CniArgs } from "#cni/args.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
-import type { PodName, StatusFailure } from "#engine/ports/cluster.ts";
+import type { PodName, PodState, StatusFailure } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";

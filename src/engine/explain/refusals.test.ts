@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { declinedExitCode } from "#engine/call/call.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import { type EngineConfig, plexusdsListMark } from "#engine/config.ts";
+import type { PodState } from "#engine/ports/cluster.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";

@@ -4,11 +4,10 @@ import { type CallContext, callContext, callTools } from "#engine/call/call-cont
 import { sandboxFields } from "#engine/call/call-log.ts";
 import type { PodFindings } from "#engine/call/pod-findings.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import {
   type SandboxHost,

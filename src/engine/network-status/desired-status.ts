@@ -1,9 +1,9 @@
 import { reportBroken } from "#engine/call/assertions.ts";
-import { statusEntries } from "#engine/check/not-attached.ts";
 import type { ComparedPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, isOfPod, usableRecord } from "#engine/record/record.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import { statusEntries } from "#npwg/network-status.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { latestSandbox } from "./latest-sandbox.ts";
 

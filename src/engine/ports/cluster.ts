@@ -28,6 +28,19 @@ export interface Pod extends PodIdentity {
   readonly isStatic: boolean;
 }
 
+/** What the API says about a pod of this node, and its annotations. */
+export interface PodState extends Pod {
+  /** The node that it is bound to; absent while it is not scheduled. */
+  readonly node?: string;
+  readonly hostNetwork: boolean;
+  readonly phase: string;
+  readonly isTerminating: boolean;
+  /** The addresses of its present sandbox. */
+  readonly podIps: readonly string[];
+  /** The network-status annotation, of Plexus or another meta-plugin. */
+  readonly networkStatus: string | undefined;
+}
+
 /** Where NetworkAttachmentDefinitions come from. */
 export interface DefinitionSource {
   /** Undefined if it certainly does not exist. @throws CniError 11 if that is not known in time */

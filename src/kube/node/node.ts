@@ -1,5 +1,4 @@
-import type { PodState } from "#engine/check/not-attached.ts";
-import type { Pod, PodName } from "#engine/ports/cluster.ts";
+import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import type { PodState } from "#engine/check/not-attached.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
+import type { PodState } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { type EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
 import { attachedPod } from "#engine/testing/pod-lab.ts";
