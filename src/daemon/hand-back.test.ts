@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { CniError } from "#cni/error.ts";
 import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { noLogger } from "#engine/ports/logger.ts";
@@ -176,10 +177,12 @@ test.for<[string, Listed, RegExp]>([
         {
           containerId: "c",
           ifName: "eth0",
-          reason: "checksum",
+          error: new CniError("DecodingFailure", "checksum"),
+          plan: undefined,
           isIncomplete: false,
           isUnreadable: false,
           modifiedMs: 0,
+          mayContain: () => true,
         },
       ],
     },

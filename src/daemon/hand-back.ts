@@ -62,7 +62,7 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
     const next = await findHandBackTarget(paths, { binDirs, files: confFiles });
     if ("problem" in next) throw new Error(next.problem);
     const listed = await records.list();
-    for (const { reason } of listed.damaged) throw new Error(reason);
+    for (const { error } of listed.damaged) throw error;
     const needing = listed.records.filter((record) => isLostWithoutPlexus(record, next.name));
     if (needing.length > 0) {
       throw new Error(`pods that only Plexus can detach are attached: ${sandboxNames(needing)}`);

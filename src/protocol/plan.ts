@@ -135,7 +135,10 @@ function decodeNewest(file: Buffer) {
     ifName: field(head, 2).toString(),
     bootId: isOutdated ? "" : field(head, 3).toString(),
     attempted: number(head, 4),
-    calls: frames.slice(0, record === undefined ? -1 : -2).map(decodeExec),
+    // Takes as long as the rest, and a list of the records does not need it.
+    get calls() {
+      return frames.slice(0, record === undefined ? -1 : -2).map(decodeExec);
+    },
   };
   return { plan, record, isOutdated };
 }

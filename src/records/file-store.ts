@@ -1,13 +1,12 @@
 import { constants, rmSync } from "node:fs";
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { CniError } from "#cni/error.ts";
+import { asCniError, CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
 import type {
   DamagedRecord,
+  RecordList,
   RecordReader,
-  RecordSelection,
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
@@ -18,7 +17,6 @@ import {
   type RecordedSandbox,
 } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
-import { NextRun } from "#lib/concurrency/next-run.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
@@ -28,23 +26,22 @@ import {
   defaultPlanName,
   dockerRecordsName,
   engineOnlyFileName,
-  parseStateFileName,
   type RecordKey,
   recordFileName,
   tombstoneFileName,
 } from "#lib/files/state-files.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { isIncomplete } from "#protocol/plan.ts";
-import { KnownRecords } from "./known-records.ts";
 import { OpenFiles } from "./open-files.ts";
-import { PodIndex } from "./pod-index.ts";
-import { formatDefaultPlan, parsePlan } from "./record-file.ts";
+import { formatDefaultPlan, parseRecord, planIn } from "./record-file.ts";
+import { RecordIndex } from "./record-index.ts";
 import { isSandboxLocked } from "./sandbox-in-use.ts";
 import {
   delBegunAt,
   isPresent,
   isPrivateFile,
   makeEmpty,
+  mayContain,
   readIfPresent,
   readStateFile,
   renameIfPresent,
@@ -58,31 +55,20 @@ import { sweepStateDirectory } from "./sweep.ts";
  */
 export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   readonly #dir: string;
-  /** Whether there are no records without the directory. Otherwise that is an error: pods may run. */
-  readonly #mayBeAbsent: boolean;
   /** What fails when a record cannot be written. */
   readonly #writing: string;
   readonly #open: OpenFiles;
   readonly #emptying = new Set<Promise<unknown>>();
-  readonly #pods: PodIndex;
-  readonly #known: KnownRecords;
-  /** Callers share it: each record is read at most twice, however many list all of them at once. */
-  readonly #all = new NextRun(() => this.#list({}));
+  readonly #index: RecordIndex;
 
-  private constructor(
-    dir: string,
-    {
-      known,
-      mayBeAbsent = false,
-    }: { readonly known?: KnownRecords; readonly mayBeAbsent?: boolean },
-  ) {
+  /** @param mayBeAbsent there are no records without the directory; else that is an error: pods may run */
+  private constructor(dir: string, mayBeAbsent = false) {
     this.#dir = dir;
-    this.#mayBeAbsent = mayBeAbsent;
-    this.#known = known ?? new KnownRecords({ isKept: false });
-    this.#pods = new PodIndex({
-      list: (selection) => this.#list(selection),
-      isKept: known === undefined,
-      isPresent: (key) => isPresent(this.#path(recordFileName(key))),
+    this.#index = new RecordIndex({
+      dir,
+      names: async () => (mayBeAbsent ? ((await ifPresent(readdir(dir))) ?? []) : readdir(dir)),
+      read: (key) => this.#newest(key),
+      damaged: (key, error) => this.#damaged(key, error),
     });
     this.#writing = `write the attachment record in ${dir}`;
     this.#open = new OpenFiles(dir);
@@ -91,20 +77,16 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   /**
    * Opens the state directory; creates it with mode 0700 if it does not exist. A power loss must not
    * take its name, and with it the records that are synced.
-   * @param options.known for a store that is there for one call: what its process has read for others
    */
-  static async open(
-    dir: string,
-    options: { readonly known?: KnownRecords } = {},
-  ): Promise<FileRecordStore> {
+  static async open(dir: string): Promise<FileRecordStore> {
     const made = await mkdir(dir, { recursive: true, mode: 0o700 });
     if (made !== undefined) await syncDirectory(dirname(made));
-    return new FileRecordStore(dir, options);
+    return new FileRecordStore(dir);
   }
 
   /** Reads the records of a state directory, and creates nothing. */
   static reader(dir: string, { mayBeAbsent = false } = {}): RecordReader {
-    return new FileRecordStore(dir, { mayBeAbsent });
+    return new FileRecordStore(dir, mayBeAbsent);
   }
 
   /** Reads the records of the Docker driver of the node, if there is one. */
@@ -114,17 +96,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
     const found = this.#newest(key);
-    if (found === undefined) return undefined;
-    const { record, plan } = found.stored;
-    const begunAt = record.teardown === undefined ? delBegunAt(found.status) : undefined;
-    if (begunAt === undefined) return { record, plan };
-    return { record: { ...record, teardown: begunTeardown(begunAt) }, plan };
-  }
-
-  async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    const path = this.#path(recordFileName(key));
-    const file = readIfPresent(path, "teardown plan");
-    return file && parsePlan(file.bytes, { path, key });
+    return found && { record: found.record, plan: found.stored.plan };
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
@@ -136,7 +108,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
       this.#remove(engineOnlyFileName(record));
       return this.#open.put(path, { record, plan });
     });
-    this.#pods.add(record);
+    this.#index.add(record);
     const durable = attempt(this.#writing, () => synced);
     // Callers that do not await it need not handle its failure.
     durable.catch(() => undefined);
@@ -167,7 +139,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
       else makeEmpty(tombstone);
       this.#remove(engineOnlyFileName(key));
     });
-    this.#pods.remove(key);
+    this.#index.remove(key);
   }
 
   async keepDefaultPlan(calls: readonly DelegateCall[]): Promise<void> {
@@ -199,82 +171,40 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   async quarantine(key: RecordKey): Promise<void> {
     const record = this.#path(recordFileName(key));
     this.#checkOwn(key);
-    this.#pods.remove(key);
+    this.#index.remove(key);
     this.#open.release(record);
     await attempt(`rename ${record}`, async () => renameIfPresent(record, damagedFileName(record)));
   }
 
-  async hasPod(pod: PodName): Promise<boolean> {
-    return this.#pods.has(pod);
+  list(): Promise<RecordList> {
+    return this.#index.list();
   }
 
-  async keysOf(pod: PodName): Promise<RecordKey[]> {
-    return this.#pods.keysOf(pod);
+  known(text: string): Promise<readonly AttachmentRecord[]> {
+    return this.#index.known(text);
   }
 
-  async list(
-    selection: RecordSelection = {},
-  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
-    if (Object.keys(selection).length > 0) return this.#list(selection);
-    const { records, damaged } = await this.#all.run();
-    return { records: [...records], damaged: [...damaged] };
-  }
-
-  async #list({
-    isWanted = () => true,
-    ...selection
-  }: RecordSelection & { readonly isWanted?: (key: RecordKey) => boolean }): ReturnType<
-    RecordReader["list"]
-  > {
-    const records: AttachmentRecord[] = [];
-    const damaged: DamagedRecord[] = [];
-    for (const key of (await this.#keys(selection)).filter(isWanted)) {
-      // A node has hundreds of records: let calls run in between.
-      await nextTurn();
-      try {
-        const stored = await this.load(key);
-        if (stored !== undefined) records.push(stored.record);
-      } catch (error) {
-        damaged.push({ ...key, reason: errorMessage(error), ...this.#contentOf(key) });
-      }
-    }
-    return { records, damaged };
-  }
-
-  async #keys({
-    atMost = Infinity,
-    containing,
-    containerId,
-  }: RecordSelection): Promise<RecordKey[]> {
-    const keys: RecordKey[] = [];
-    const reading = readdir(this.#dir);
-    const names = this.#mayBeAbsent ? ((await ifPresent(reading)) ?? []) : await reading;
-    this.#known.forgetOthers(names);
-    for (const name of names.toSorted()) {
-      const file = parseStateFileName(name);
-      if (file?.kind !== "record") continue;
-      if (containerId !== undefined && file.containerId !== containerId) continue;
-      const key = { containerId: file.containerId, ifName: file.ifName };
-      const path = this.#path(name);
-      if (containing === undefined || this.#known.contains(path, containing)) keys.push(key);
-    }
-    const first = keys.length > atMost ? Math.floor(Math.random() * keys.length) : 0;
-    return [...keys.slice(first), ...keys.slice(0, first)].slice(0, atMost);
-  }
-
-  #contentOf(key: RecordKey): Omit<DamagedRecord, keyof RecordKey | "reason"> {
+  #damaged(key: RecordKey, error: unknown): DamagedRecord {
+    const path = this.#path(recordFileName(key));
+    const common = { ...key, error: asCniError(error), mayContain: mayContain.bind(null, path) };
     try {
-      const { bytes, status } = readStateFile(this.#path(recordFileName(key)));
-      const modifiedMs = status.mtimeMs;
-      return { isIncomplete: isIncomplete(bytes), isUnreadable: false, modifiedMs };
+      const { bytes, status } = readStateFile(path);
+      const content = { isIncomplete: isIncomplete(bytes), modifiedMs: status.mtimeMs };
+      return { ...common, ...content, plan: planIn(bytes, key), isUnreadable: false };
     } catch {
-      return { isIncomplete: false, isUnreadable: true, modifiedMs: 0 };
+      const nothing = { plan: undefined, isIncomplete: false, modifiedMs: 0 };
+      return { ...common, ...nothing, isUnreadable: true };
     }
   }
 
   #newest(key: RecordKey) {
     const path = this.#path(recordFileName(key));
-    return this.#open.newest(path) ?? this.#known.read(path, key);
+    const found = this.#open.newest(path) ?? readRecord(path, key);
+    if (found === undefined) return undefined;
+    const { record } = found.stored;
+    const begunAt = record.teardown === undefined ? delBegunAt(found.status) : undefined;
+    const marked = begunAt === undefined ? record : { ...record, teardown: begunTeardown(begunAt) };
+    return { ...found, record: marked };
   }
 
   /**
@@ -285,7 +215,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   #checkOwn(of: RecordKey | RecordedSandbox): void {
     let found: AttachmentRecord | undefined;
     try {
-      found = this.#newest(of)?.stored.record;
+      found = this.#newest(of)?.record;
     } catch {
       return;
     }
@@ -313,6 +243,12 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   #path(name: string): string {
     return join(this.#dir, name);
   }
+}
+
+/** The newest record of a file, with its status; undefined without one. @throws CniError 5, 6 */
+function readRecord(path: string, key: RecordKey) {
+  const found = readIfPresent(path);
+  return found && { stored: parseRecord(found.bytes, { path, key }), status: found.status };
 }
 
 /** @throws CniError 5 when the step fails, or the step's own */

@@ -3,7 +3,7 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { type JsonObject, parseExactly } from "#lib/json.ts";
 import { encodePlan } from "#protocol/plan.ts";
-import { formatRecord, parsePlan, parseRecord } from "./record-file.ts";
+import { formatRecord, parseRecord, planIn } from "./record-file.ts";
 import { attachment, key, sandbox } from "./testing/sample-record.ts";
 
 const where = { path: "/state/c1@eth0.record", key };
@@ -76,10 +76,10 @@ const full: AttachmentRecord = {
   },
 };
 
-test("formatRecord(), parseRecord() and parsePlan() keep every field of a record and its plan", () => {
+test("formatRecord(), parseRecord() and planIn() keep every field of a record and its plan", () => {
   const file = formatRecord(full, plan);
   expect(parseRecord(file, where)).toEqual({ record: full, plan });
-  expect(parsePlan(file, where)).toEqual(plan);
+  expect(planIn(file, key)).toEqual(plan);
 });
 
 test("parseRecord() reads a record in which an earlier release has a pause of its status", () => {
@@ -111,10 +111,10 @@ test("parseRecord() reads a record in which an earlier release has default route
   expect(record.attachments).toMatchObject([attached]);
 });
 
-test.each(["1", "3"])("parseRecord() rejects schema %s, parsePlan() reads the plan", (schema) => {
+test.each(["1", "3"])("parseRecord() rejects schema %s, planIn() reads the plan", (schema) => {
   const file = fileOf(schema, sandbox);
   expect(() => parseRecord(file, where)).toThrow(`it has schema ${schema}, this version reads 2`);
-  expect(parsePlan(file, where)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
+  expect(planIn(file, key)).toEqual({ bootId: "b1", attempted: 0, steps: [] });
 });
 
 const usable = { ...sandbox, bootId: "", attachments: [] };

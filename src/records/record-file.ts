@@ -51,7 +51,7 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
  * plan of another version
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
-  return usable("attachment record", place, () => {
+  return usable(place, () => {
     const { plan, record: message, isOutdated } = decodePlanWithRecord(bytes);
     const record = readRecord(message.schema, parseExactly(message.text));
     checkOwner(record, place.key);
@@ -59,7 +59,9 @@ export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
     const isDoubtful = isOutdated && !addHasEnded(newest);
     return {
       record: isDoubtful ? { ...newest, hasLostUpdate: true } : newest,
-      plan: teardownPlan(plan, place),
+      get plan() {
+        return usable(place, () => teardownPlan(plan, place.key));
+      },
     };
   });
 }
@@ -72,12 +74,16 @@ function allAttempted(record: AttachmentRecord): AttachmentRecord {
   return { ...record, attachments };
 }
 
-/** The newest plan of a record's file. @throws CniError 6 without one, or for another sandbox; 5 as above */
-export function parsePlan(bytes: Buffer, place: RecordPlace): TeardownPlan {
-  return usable("teardown plan", place, () => teardownPlan(decodePlan(bytes), place));
+/** The newest plan of a file whose record is damaged; undefined if it is unusable, too. */
+export function planIn(bytes: Buffer, key: RecordKey): TeardownPlan | undefined {
+  try {
+    return teardownPlan(decodePlan(bytes), key);
+  } catch {
+    return undefined;
+  }
 }
 
-function teardownPlan(message: PlanMessage, { key }: RecordPlace): TeardownPlan {
+function teardownPlan(message: PlanMessage, key: RecordKey): TeardownPlan {
   const { bootId, attempted, calls } = message;
   checkOwner(message, key);
   return { bootId, attempted, steps: calls.map(({ group, ...call }) => ({ group, call })) };
@@ -92,14 +98,14 @@ function checkOwner({ containerId, ifName }: RecordKey, key: RecordKey): void {
  * A plan of another version is not damaged: it is kept for the release that wrote it.
  * @throws CniError 6 naming the file when the step finds invalid content, 5 for such a plan
  */
-function usable<T>(description: string, { path }: RecordPlace, step: () => T): T {
+function usable<T>({ path }: RecordPlace, step: () => T): T {
   try {
     return step();
   } catch (error) {
     if (error instanceof PlanVersionError) {
       throw new CniError(
         "IoFailure",
-        `cannot read the ${description} ${path}, which is kept: ${error.message}; install the release of Plexus that wrote it`,
+        `cannot read the attachment record ${path}, which is kept: ${error.message}; install the release of Plexus that wrote it`,
         { cause: error },
       );
     }
@@ -109,7 +115,7 @@ function usable<T>(description: string, { path }: RecordPlace, step: () => T): T
     if (!isContent) throw error;
     throw new CniError(
       "DecodingFailure",
-      `${description} ${path} is unusable: ${errorMessage(error)}`,
+      `attachment record ${path} is unusable: ${errorMessage(error)}`,
       { cause: error },
     );
   }

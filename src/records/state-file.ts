@@ -27,8 +27,8 @@ type ReadFile = ReturnType<typeof readOpenFile>;
 /** As far as the shim reads a file (PLAN_CAP of shim/replay.c). A sparse file has any length. */
 export const readMax = 64 * 1024 * 1024;
 
-/** Reads a file; undefined when it does not exist. @throws CniError 5 naming the file and the cause */
-export function readIfPresent(path: string, description: string): ReadFile | undefined {
+/** Reads a record's file; undefined when it does not exist. @throws CniError 5 naming the file and the cause */
+export function readIfPresent(path: string): ReadFile | undefined {
   // A thrown error costs more than this check.
   if (!isPresent(path)) return undefined;
   try {
@@ -38,7 +38,7 @@ export function readIfPresent(path: string, description: string): ReadFile | und
     const problem = lstatSync(path, { throwIfNoEntry: false })?.isFile()
       ? `${errorMessage(error)}; ${reasonRow("IoFailure").step}`
       : "it is not a regular file; remove it";
-    const message = `cannot read the ${description} ${path}: ${problem}`;
+    const message = `cannot read the attachment record ${path}: ${problem}`;
     throw new CniError("IoFailure", message, { cause: error });
   }
 }
@@ -61,6 +61,15 @@ function readByName(path: string): ReadFile {
     return readOpenFile(fd, { path, max: readMax });
   } finally {
     closeSync(fd);
+  }
+}
+
+/** Whether a text may be in a record that is not usable. Only a regular file is one. */
+export function mayContain(path: string, text: string): boolean {
+  try {
+    return readStateFile(path).bytes.includes(text);
+  } catch {
+    return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
   }
 }
 

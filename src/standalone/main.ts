@@ -5,7 +5,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
-import { KnownRecords } from "#records/known-records.ts";
+import { FileRecordStore } from "#records/file-store.ts";
 import { sweepStateDirectory } from "#records/sweep.ts";
 import { openBootClock } from "./boot-clock.ts";
 import { CallLog } from "./call-log.ts";
@@ -33,7 +33,8 @@ const configs = new CallConfigs([
   ...(configFile === undefined ? [{ path: kept.config, links: "none" as const }] : []),
   { path: configFile ?? defaultPaths.configFile, links: "any" },
 ]);
-const known = new KnownRecords({ isKept: true });
+/** Of all calls. */
+let records: FileRecordStore | undefined;
 /** How long this process stays after its last call. Tests set it. */
 const lingerMs = Number(process.env.PLEXUS_LINGER_MS ?? 10_000);
 
@@ -100,7 +101,7 @@ async function serve(
     ...options,
     session,
     stateDir,
-    known,
+    openRecords,
     config: config.engine,
     now: () => new Date().toISOString(),
     report: (pod, failure) => reportFailedAdd(socket, pod, failure),
@@ -110,6 +111,11 @@ async function serve(
       return openCallCluster(call, { ...sources, nodeName, config, logger });
     },
   });
+}
+
+async function openRecords(): Promise<FileRecordStore> {
+  records ??= await FileRecordStore.open(stateDir);
+  return records;
 }
 
 let isOutputOpen = true;

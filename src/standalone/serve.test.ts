@@ -19,7 +19,6 @@ import type { JsonObject } from "#lib/json.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { KnownRecords } from "#records/known-records.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { CallLog } from "./call-log.ts";
 import { openCallCluster } from "./cluster.ts";
@@ -73,7 +72,7 @@ async function call(
   const served = serveOneCall({
     session: new ShimSession(engineEnd),
     stateDir,
-    known: new KnownRecords({ isKept: true }),
+    openRecords: () => FileRecordStore.open(stateDir),
     config: config.engine,
     log,
     clock: () => performance.now(),

@@ -15,7 +15,6 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { printableLines } from "#lib/one-line.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import type { KnownRecords } from "#records/known-records.ts";
 import type { CallLog } from "./call-log.ts";
 
 /** The shim sends its request at once. */
@@ -32,8 +31,8 @@ export interface CallCluster
 export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
   readonly session: Pick<ShimSession, "request" | "done" | "sendAlive" | keyof CallHost>;
   readonly stateDir: string;
-  /** What the process has read of records for other calls. */
-  readonly known: KnownRecords;
+  /** The store of all calls of the process, which the first one opens. */
+  readonly openRecords: () => Promise<FileRecordStore>;
   readonly config: Partial<EngineConfig>;
   readonly log: Pick<CallLog, keyof CallLog>;
   /** The shim has its answer. */
@@ -57,7 +56,7 @@ export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const [cluster, bootId, records] = await Promise.all([
     options.openCluster(call),
     readBootId(),
-    FileRecordStore.open(stateDir, { known: options.known }),
+    options.openRecords(),
   ]);
   try {
     const engine = new Engine({

@@ -24,7 +24,6 @@ import { bootClockMs } from "#lib/boot-clock.ts";
 import { untilAborted } from "#lib/concurrency/deadline.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { KnownRecords } from "#records/known-records.ts";
 import { agentOf, serveAgent } from "#serving/agent.ts";
 import { AgentSessions } from "#serving/agent-sessions.ts";
 import { Life } from "#serving/life.ts";
@@ -322,7 +321,11 @@ export function startStandalone({
   publishStatus,
 }: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
   const process = new Process("plexus-standalone");
-  const known = new KnownRecords({ isKept: true });
+  let records: FileRecordStore | undefined;
+  const openRecords = async (): Promise<FileRecordStore> => {
+    records ??= await FileRecordStore.open(stateDir);
+    return records;
+  };
   const serve = (session: EngineSession): Promise<void> =>
     serveOneCall({
       session: {
@@ -336,7 +339,7 @@ export function startStandalone({
         gone: session.gone,
       },
       stateDir,
-      known,
+      openRecords,
       ...{
         config: { hotPlug, publishStatus },
         log: { logger, take: () => "" },

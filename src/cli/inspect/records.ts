@@ -31,7 +31,7 @@ export const recordsCommand = command({
     const text = () => tableOf(listed, { withReason: flags.leftovers, isWide: format === "wide" });
     print(output, format, { value, text });
     if (records.length + damaged.length === 0) output.err(`no attachment in ${flags["state-dir"]}`);
-    for (const each of damaged) output.err(each.reason);
+    for (const each of damaged) output.err(each.error.message);
     return damaged.length === 0 ? ExitCode.Done : ExitCode.Failed;
   },
 });

@@ -88,7 +88,7 @@ export async function attachmentProblems(
     blocking.push(record);
   }
   const problems = damaged.map(
-    ({ reason }) => `${reason}; delete the pod of this container, or uninstall with --force`,
+    ({ error }) => `${error.message}; delete the pod of this container, or uninstall with --force`,
   );
   const current = await readNodeNow(records);
   const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);

@@ -83,7 +83,7 @@ export class AdminAnswers {
       overcomeAdds: engine.overcomeAdds(isOpen),
       settings: await this.#settings(),
       configFile: flags.config,
-      damagedRecords: listed.damaged.map(({ reason }) => reason),
+      damagedRecords: listed.damaged.map(({ error }) => error.message),
       setAside: await setAsideIn(flags.stateDir),
       ofMultus: await this.#leftByMultus(),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),

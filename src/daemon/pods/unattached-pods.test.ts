@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PodFindings } from "#engine/call/pod-findings.ts";
 import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
-import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
+import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import { kubeTest } from "#kube/testing/kube-test.ts";
@@ -11,10 +11,12 @@ import { eventually } from "#lib/testing/eventually.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
+const keyOf = (name: string) => ({ containerId: `of-${name}`, ifName: "eth0" });
+
 /** A node with pods; some have records. `at` is the time. */
 function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const states = new Map<string, PodState>();
-  const recorded = new Set<string>();
+  const records = new FakeRecords([]);
   const events: string[] = [];
   const reads: string[] = [];
   const time = { at: 0 };
@@ -31,9 +33,7 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
         return states.get(pod.name);
       },
     },
-    records: Object.assign(new FakeRecords([]), {
-      hasPod: async ({ name }: PodName) => recorded.has(name),
-    }),
+    records,
     findings,
     plexusNamespace: () => "kube-system",
     clock: () => time.at,
@@ -53,11 +53,17 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
       ...change,
     });
   };
+  const attach = (name: string): void => {
+    const pod = { namespace: "default", name, uid: `uid-of-${name}` };
+    const of = { netns: "/run/netns/x", cniVersion: "1.0.0", pod, attachments: [] };
+    const made = { createdAt: "2026-01-01T00:00:00Z", clockMs: 0, bootId: "b1" };
+    records.put({ ...keyOf(name), ...of, ...made }, { bootId: "b1", attempted: 0, steps: [] });
+  };
   const checkAt = async (at: number): Promise<void> => {
     time.at = at;
     await unattached.check();
   };
-  return { found, states, recorded, events, reads, add, checkAt };
+  return { found, states, records, events, reads, add, attach, checkAt };
 }
 
 const late = notAttachedGraceMs + 1000;
@@ -90,15 +96,24 @@ test("attached, unannotated and hostNetwork pods are not reported; only the last
   node.add("attached");
   node.add("plain", { annotations: {} });
   node.add("host", { hostNetwork: true });
-  node.recorded.add("attached");
+  node.attach("attached");
   for (let at = 0; at < 300_000; at += 15_000) await node.checkAt(at);
   expect([node.events, node.reads, node.found().length]).toEqual([[], ["host"], 0]);
+});
+
+test("a pod whose record is damaged is not reported", async () => {
+  const node = makeNode();
+  for (const name of ["web", "other"]) node.add(name);
+  node.attach("web");
+  node.records.damage(keyOf("web"), "record");
+  for (const at of [0, late]) await node.checkAt(at);
+  expect(node.events).toEqual([expect.stringMatching(/^other: Warning NotAttached/)]);
 });
 
 test("a pod whose invalid annotation was ignored is counted with the reason, and has had its event", async () => {
   const node = makeNode();
   node.add("web", { annotations: { [networksAnnotation]: '[{"name":"red"' } });
-  node.recorded.add("web");
+  node.attach("web");
   await node.checkAt(0);
   expect(node.found().length).toBe(0);
   for (const at of [late, late + 15_000]) await node.checkAt(at);
@@ -144,13 +159,13 @@ kubeTest(
 test("a pod whose sandbox is recreated within the grace period is not reported", async () => {
   const node = makeNode();
   node.add("web");
-  node.recorded.add("web");
+  node.attach("web");
   await node.checkAt(0);
-  node.recorded.delete("web");
+  await node.records.remove(keyOf("web"));
   await node.checkAt(15_000);
-  node.recorded.add("web");
+  node.attach("web");
   await node.checkAt(30_000);
-  node.recorded.delete("web");
+  await node.records.remove(keyOf("web"));
   await node.checkAt(45_000 + late);
   expect([node.events, node.reads]).toEqual([[], []]);
 });

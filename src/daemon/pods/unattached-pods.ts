@@ -7,13 +7,14 @@ import {
   notAttachedGraceMs,
 } from "#engine/check/not-attached.ts";
 import type { Pod, PodState } from "#engine/ports/cluster.ts";
-import { type RecordReader, recordsOf } from "#engine/ports/records.ts";
+import { type RecordList, type RecordReader, recordsOf } from "#engine/ports/records.ts";
+import { isOfPod } from "#engine/record/record.ts";
 import type { NodePods } from "#kube/node/node.ts";
 import type { Condition } from "#lib/condition.ts";
 
 interface UnattachedPodsOptions {
   readonly nodePods: Pick<NodePods, "list" | "read">;
-  readonly records: RecordReader;
+  readonly records: Pick<RecordReader, "list">;
   readonly findings: Pick<PodFindings, "state" | "keepOnly">;
   readonly plexusNamespace: () => string;
   /** Milliseconds from some point in the past, monotonic. */
@@ -48,11 +49,11 @@ export class UnattachedPods {
     const pods = nodePods.list();
     findings.keepOnly(pods);
     const observations = new Map<string, Observation>();
+    const listed = await records.list();
     for (const pod of pods) {
-      const isObserved =
-        asksForNetworks(pod) && (!(await records.hasPod(pod)) || isInvalid(pod, plexusNamespace()));
-      if (isObserved) observations.set(pod.uid, await this.#observe(pod));
-      else findings.state(pod, "attachment", []);
+      const isAttached = isRecorded(listed, pod) && !isInvalid(pod, plexusNamespace());
+      if (isAttached || !asksForNetworks(pod)) findings.state(pod, "attachment", []);
+      else observations.set(pod.uid, await this.#observe(pod));
     }
     this.#observations = observations;
   }
@@ -71,17 +72,24 @@ export class UnattachedPods {
     const { clock, records } = this.#options;
     const plexusNamespace = this.#options.plexusNamespace();
     // Read after the pod: one that runs was recorded before, if Plexus attached it.
-    const isRecorded = await records.hasPod(state);
-    const attachment = { isRecorded, unrecordedForMs: clock() - since, plexusNamespace };
+    const attachment = {
+      isRecorded: isRecorded(await records.list(), state),
+      unrecordedForMs: clock() - since,
+      plexusNamespace,
+    };
     const missing = missingNetworks(state, attachment);
     if (missing.length > 0) return [notAttached(missing)];
-    // Of a pod with a damaged record it is not known what it has.
-    const recorded = await recordsOf(records, state).catch(() => undefined);
-    const ignored = recorded && ignoredAnnotation(state, recorded, plexusNamespace);
+    const ignored = ignoredAnnotation(state, await recordsOf(records, state), plexusNamespace);
     if (ignored === undefined) return [];
     const message = `the pod runs without the networks that it asks for: ${ignored}`;
     return [{ reason: "AnnotationIgnored", message, isQuiet: true }];
   }
+}
+
+/** Whether a sandbox of a pod of this name is recorded; a damaged record may be its. */
+function isRecorded({ records, damaged }: RecordList, { namespace, name }: Pod): boolean {
+  const isDamaged = damaged.some(({ mayContain }) => mayContain(JSON.stringify(name)));
+  return isDamaged || records.some((record) => isOfPod(record, { namespace, name }));
 }
 
 function notAttached(networks: readonly string[]): Condition {

@@ -9,7 +9,6 @@ import { detachRecord } from "#engine/del/detach-record.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { NetnsError } from "#engine/ports/host.ts";
-import { isLost } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 
 /**
@@ -21,18 +20,17 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
  *   {@link detachRecord}
  */
 export async function detachEarlier(ctx: CallContext, request: AddRequest): Promise<void> {
-  const { records } = ctx.deps;
   const { ifName, path, conf } = request;
-  const stored = await loadStored(() => records.load(request));
+  const stored = await loadStored(ctx.deps.records, request);
   if (stored.state === "absent") return;
   if (stored.state === "usable") {
     if (!(await isReplaced(ctx, stored.value.record, request))) throw alreadyAttached(request);
     return detachRecord(ctx, stored.value, { netns: "", path });
   }
-  const isOver = (await isLost(records, request)) && (await isFree(ctx, request, [ifName]));
-  if (!isOver) throw stored.error;
+  const { isIncomplete, error } = stored.record;
+  if (!(isIncomplete && (await isFree(ctx, request, [ifName])))) throw error;
   const { cniVersion, runtimeConfig } = conf;
-  await detachUnrecorded(ctx, { ...request, netns: "", cniVersion, runtimeConfig }, stored);
+  await detachUnrecorded(ctx, { ...request, netns: "", cniVersion, runtimeConfig }, stored.record);
 }
 
 /** Whether nothing of a record is in its namespace or the call's. */

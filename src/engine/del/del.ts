@@ -14,9 +14,7 @@ import { loadStored } from "./stored.ts";
  */
 export async function del(ctx: CallContext, request: DelRequest): Promise<"detached" | "late"> {
   const { path, conf, cniArgs } = request;
-  const stored = await ctx.trace.phase("record", () =>
-    loadStored(() => ctx.deps.records.load(request)),
-  );
+  const stored = await ctx.trace.phase("record", () => loadStored(ctx.deps.records, request));
   const record = stored.state === "usable" ? stored.value.record : undefined;
   if (record !== undefined && (await isLate(ctx, request, record))) {
     ctx.notes.hadNothing = true;
@@ -28,7 +26,8 @@ export async function del(ctx: CallContext, request: DelRequest): Promise<"detac
   else {
     const { name: listName, cniVersion, runtimeConfig } = conf;
     const sandbox = { ...request, netns, listName, cniVersion, runtimeConfig };
-    ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, stored));
+    const damaged = stored.state === "damaged" ? stored.record : undefined;
+    ctx.notes.hadNothing = !(await detachUnrecorded(ctx, sandbox, damaged));
   }
   const pod = record?.pod ?? podIdentity(cniArgs);
   if (pod !== undefined) await ctx.deps.publisher.detached(pod);

@@ -10,6 +10,7 @@ import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
+import { recordsOf } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,
   addHasEnded,
@@ -57,7 +58,7 @@ export async function explainPod(
   options: ExplainOptions,
 ): Promise<Explanation> {
   const { pod, known, sourceProblem } = await lookUp(deps, name, options);
-  const recorded = await recordsOf(deps, name, pod);
+  const recorded = await recordsByAge(deps, name, pod);
   const record = recorded.at(-1);
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
@@ -133,15 +134,14 @@ async function lookUp(
  * The records of the pod, the newest last; of one that was created again under the same name, its
  * own. The mirror of a static pod may be created again while the pod runs.
  */
-async function recordsOf(
+async function recordsByAge(
   { records, bootId }: EngineDeps,
-  { namespace, name }: PodName,
+  name: PodName,
   current: PodState | undefined,
 ): Promise<AttachmentRecord[]> {
   const uid = current?.isStatic === true ? undefined : current?.uid;
-  const isOwn = ({ pod }: AttachmentRecord): boolean =>
-    pod?.namespace === namespace && pod.name === name && (uid === undefined || pod.uid === uid);
-  return (await records.list()).records.filter(isOwn).toSorted(byAge(bootId()));
+  const found = await recordsOf(records, omitUndefined({ ...name, uid }));
+  return found.toSorted(byAge(bootId()));
 }
 
 async function explainedRecord(

@@ -7,10 +7,9 @@ import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { madeSinceCall } from "#engine/call/since-call.ts";
 import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
-import { loadStored } from "#engine/del/stored.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import type { DamagedRecord, RecordReader } from "#engine/ports/records.ts";
+import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
 import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
@@ -19,7 +18,7 @@ import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 import { addCachedAdds, addMultusSandboxes } from "./multus-sandboxes.ts";
 import { type CompleteNetwork, NetworksToCollect } from "./networks.ts";
 import { detachStale, markStale } from "./stale.ts";
-import { type Sandboxes, staleSandboxes } from "./stale-sandboxes.ts";
+import { staleSandboxes } from "./stale-sandboxes.ts";
 
 /**
  * Time limits while other operations on the node wait: for plugins and the operations of this
@@ -71,7 +70,7 @@ async function collect(
   ctx: CallContext,
   request: GcRequest,
   { locks, staleLocks }: CollectOptions,
-): Promise<{ stale: Sandboxes; errors: CniError[] }> {
+): Promise<{ stale: RecordList; errors: CniError[] }> {
   const { clock } = ctx.deps;
   const begunMs = clock();
   using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
@@ -96,7 +95,7 @@ async function collect(
   const unusable = damaged.filter(isValid);
   const errors = [
     ...(await collectErrors(oldestFirst, async (each) => networks.addRecord(each, isValid(each)))),
-    ...(await collectErrors(unusable, (each) => addByPlan(ctx.deps.records, networks, each))),
+    ...(await collectErrors(unusable, async (each) => addByPlan(networks, each))),
     ...(await addOtherRecords(ctx, networks)),
     ...(fromRuntime === undefined ? [] : await addDefaultNetwork(ctx, networks, request.path)),
   ];
@@ -141,9 +140,9 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
  * first. Leaves out sandboxes that another GC holds: it continues when its shim has gone.
  */
 function lockStale(
-  { records, damaged }: Sandboxes,
+  { records, damaged }: RecordList,
   { locks, staleLocks }: CollectOptions,
-): Sandboxes {
+): RecordList {
   const containers = new Set([...records, ...damaged].map(({ containerId }) => containerId));
   const held = new Set<string>();
   for (const containerId of containers) {
@@ -155,26 +154,19 @@ function lockStale(
 
 /** Adds the attachments of another engine: the runtime knows none of its containers. */
 async function addOtherRecords(ctx: CallContext, networks: NetworksToCollect): Promise<CniError[]> {
-  const { otherRecords } = ctx.deps;
-  if (otherRecords === undefined) return [];
-  const { records, damaged } = await otherRecords.list();
+  const { records = [], damaged = [] } = (await ctx.deps.otherRecords?.list()) ?? {};
   for (const record of records) networks.keepRecord(record);
-  return collectErrors(damaged, (each) => addByPlan(otherRecords, networks, each));
+  return collectErrors(damaged, async (each) => addByPlan(networks, each));
 }
 
 /** @throws CniError when there is no usable plan: then no list can be complete */
-async function addByPlan(
-  records: Pick<RecordReader, "loadPlan">,
-  networks: NetworksToCollect,
-  damaged: DamagedRecord,
-): Promise<void> {
-  const plan = await loadStored(() => records.loadPlan(damaged));
-  if (plan.state !== "usable") {
+function addByPlan(networks: NetworksToCollect, { containerId, plan, error }: DamagedRecord): void {
+  if (plan === undefined) {
     networks.markIncomplete();
-    throw plan.state === "unusable" ? plan.error : new CniError("DecodingFailure", damaged.reason);
+    throw error;
   }
-  for (const { name, ifName } of plan.value.steps.map(({ call }) => plannedNetwork(call)))
-    networks.keep(name, damaged.containerId, ifName);
+  for (const { name, ifName } of plan.steps.map(({ call }) => plannedNetwork(call)))
+    networks.keep(name, containerId, ifName);
 }
 
 function addDefaultNetwork(

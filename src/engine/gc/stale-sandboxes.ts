@@ -1,16 +1,9 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isCertainlyOver, isNothingAt, notListed } from "#engine/call/signs-of-life.ts";
-import { loadStored } from "#engine/del/stored.ts";
-import type { DamagedRecord } from "#engine/ports/records.ts";
+import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { isOfKubernetes } from "#engine/record/without-plexus.ts";
 import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
-
-/** Records of the node. */
-export interface Sandboxes {
-  readonly records: readonly AttachmentRecord[];
-  readonly damaged: readonly DamagedRecord[];
-}
 
 /**
  * The sandboxes that a GC of the list `listName` may detach: no containers that the runtime lists, or
@@ -25,13 +18,13 @@ export interface Sandboxes {
  */
 export async function staleSandboxes(
   ctx: CallContext,
-  { records, damaged }: Sandboxes,
+  { records, damaged }: RecordList,
   scope: {
     readonly listName: string;
     readonly listed: ReadonlySet<string>;
     readonly attachedSince: ReadonlySet<string>;
   },
-): Promise<Sandboxes> {
+): Promise<RecordList> {
   const { listName, listed, attachedSince } = scope;
   const isOwn = (record: AttachmentRecord): boolean => record.listName === listName;
   const isListed = ({ containerId }: RecordKey): boolean =>
@@ -53,8 +46,6 @@ export async function staleSandboxes(
 }
 
 /** False without a usable plan: nothing says where the namespace is. */
-async function isOverByPlan(ctx: CallContext, key: RecordKey): Promise<boolean> {
-  const plan = await loadStored(() => ctx.deps.records.loadPlan(key));
-  if (plan.state !== "usable") return false;
-  return isNothingAt(ctx, plan.value.steps[0]?.call.env.CNI_NETNS ?? "");
+async function isOverByPlan(ctx: CallContext, { plan }: DamagedRecord): Promise<boolean> {
+  return plan !== undefined && isNothingAt(ctx, plan.steps[0]?.call.env.CNI_NETNS ?? "");
 }

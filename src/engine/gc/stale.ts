@@ -5,15 +5,15 @@ import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
+import type { RecordList } from "#engine/ports/records.ts";
 import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
-import type { Sandboxes } from "./stale-sandboxes.ts";
 
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
 const budgetMs = 5000;
 
 /** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
-export async function markStale(ctx: CallContext, { records }: Sandboxes): Promise<void> {
+export async function markStale(ctx: CallContext, { records }: RecordList): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
   for (const record of records.filter(({ teardown }) => teardown === undefined)) {
     try {
@@ -35,7 +35,7 @@ export async function markStale(ctx: CallContext, { records }: Sandboxes): Promi
  */
 export async function detachStale(
   ctx: CallContext,
-  { records, damaged }: Sandboxes,
+  { records, damaged }: RecordList,
   { path }: GcRequest,
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);

@@ -4,18 +4,18 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { isCertainlyOver } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
+import { loadStored } from "#engine/del/stored.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import { type DamagedRecord, isLost } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
+import { type AttachmentRecord, begunTeardown, isOfPod } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { Absences, ended } from "./absences.ts";
 import { byLastFailure, leftoverBackoffMs, leftoverReason, nodeNow } from "./leftover.ts";
-import { sampledRecords } from "./sampled-records.ts";
 
 /** A call that has taken longer than this retries no leftover. */
 const maxCallMs = 20_000;
@@ -90,14 +90,13 @@ export class Leftovers {
    */
   async retryOne(ctx: CallContext, options: RetryOptions): Promise<boolean> {
     if (this.#deps.clock() - ctx.startedAt > maxCallMs) return false;
-    const { name, namespace } = options.pod ?? {};
-    const isOfPod = ({ pod }: AttachmentRecord): boolean =>
-      pod !== undefined && pod.name === name && pod.namespace === namespace;
+    const { pod } = options;
+    const isOwn = (record: AttachmentRecord): boolean =>
+      pod !== undefined && isOfPod(record, { namespace: pod.namespace, name: pod.name });
     const isUsable = options.usesLastList === true || this.#ageMs() < listMs;
-    const { candidates, lost } =
-      (isUsable && this.#listed) || (await this.#listOrWarn(ctx, options.pod));
+    const { candidates, lost } = (isUsable && this.#listed) || (await this.#listOrWarn(ctx));
     const due = candidates.filter((record) => this.#isDue(record));
-    const inOrder = new Set([...candidates.filter(isOfPod), ...due]);
+    const inOrder = new Set([...candidates.filter(isOwn), ...due]);
     if (await this.#retryFirst(ctx, inOrder, options)) return true;
     for (const record of lost) if (await this.#detachLost(ctx, record, options)) return true;
     return false;
@@ -137,8 +136,9 @@ export class Leftovers {
     if (await records.isLocked(record.containerId)) return false;
     this.#notBefore.set(name, clock() + leftoverBackoffMs(1));
     try {
-      if (!(await isLost(records, record))) return false;
-      await detachDamaged(ctx, record, { path, budget: new TimeBudget(clock, budgetMs) });
+      const stored = await loadStored(records, record);
+      if (stored.state !== "damaged" || !stored.record.isIncomplete) return false;
+      await detachDamaged(ctx, stored.record, { path, budget: new TimeBudget(clock, budgetMs) });
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "cannot detach a sandbox whose record was lost");
@@ -223,21 +223,15 @@ export class Leftovers {
   }
 
   /** The leftovers; none when the records cannot be listed. */
-  async #listOrWarn(
-    { logger }: Pick<EngineDeps, "logger">,
-    pod?: CalledPod,
-  ): Promise<LeftoverList> {
-    return this.#list(pod).catch((error: unknown) => {
+  async #listOrWarn({ logger }: Pick<EngineDeps, "logger">): Promise<LeftoverList> {
+    return this.#list().catch((error: unknown) => {
       logger.warn({ err: error }, "cannot list the records to find leftovers");
       return { candidates: [], certain: [], lost: [] };
     });
   }
 
-  async #list(pod?: CalledPod): Promise<LeftoverList> {
-    const isOneCall = this.#deps.leftoverDuty === "oneCall";
-    const { records, damaged } = await (isOneCall
-      ? sampledRecords(this.#deps.records, pod)
-      : this.#deps.records.list());
+  async #list(): Promise<LeftoverList> {
+    const { records, damaged } = await this.#deps.records.list();
     void this.#absences.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);

@@ -1,7 +1,8 @@
 import { signOfBoot } from "#engine/call/signs-of-life.ts";
 import type { ComparedPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, byAge, isOfPod } from "#engine/record/record.ts";
+import { recordsOf } from "#engine/ports/records.ts";
+import { type AttachmentRecord, byAge } from "#engine/record/record.ts";
 
 type LatestDeps = Pick<EngineDeps, "records" | "bootId" | "clock" | "now">;
 
@@ -13,11 +14,8 @@ export async function latestSandbox(
   deps: LatestDeps,
   pod: ComparedPod,
 ): Promise<AttachmentRecord | undefined> {
-  const keys = await deps.records.keysOf(pod);
-  const loaded = keys.map((key) => deps.records.load(key).catch(() => undefined));
-  return (await Promise.all(loaded))
-    .flatMap((stored) => stored?.record ?? [])
-    .filter((each) => isOfPod(each, pod) && mayBeOfThisBoot(deps, each))
+  return (await recordsOf(deps.records, pod))
+    .filter((each) => mayBeOfThisBoot(deps, each))
     .toSorted(byAge(deps.bootId()))
     .at(-1);
 }

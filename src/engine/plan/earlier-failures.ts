@@ -29,14 +29,12 @@ export async function refuseRepeatedFailures(
   { containerId, pod }: { readonly containerId: string; readonly pod: Pod | undefined },
   attachments: readonly PlannedAttachment[],
 ): Promise<void> {
-  if (pod === undefined || deps.leftoverDuty === "none" || !(await deps.records.hasPod(pod)))
-    return;
+  if (pod === undefined || deps.leftoverDuty === "none") return;
   const isEarlier = (record: AttachmentRecord): boolean =>
     record.containerId !== containerId &&
-    record.pod?.namespace === pod.namespace &&
-    record.pod.name === pod.name &&
     isOfPod(record, pod) &&
     signOfBoot(record, deps) === undefined;
+  if (!(await deps.records.known(JSON.stringify(pod.name))).some(isEarlier)) return;
   const earlier = (await deps.records.list()).records.filter(isEarlier);
   if (hasTooMany(earlier.filter(usableRecord))) throw tooManyReplaced();
   const left = earlier

@@ -17,7 +17,7 @@ export interface EngineDeps {
   readonly events: EventRecorder;
   readonly records: RecordReader & RecordWriter & ShimFiles;
   /** What another engine has attached on this node: the Docker driver, beside plexusd. */
-  readonly otherRecords?: Pick<RecordReader, "list" | "loadPlan">;
+  readonly otherRecords?: Pick<RecordReader, "list">;
   readonly confFiles: ConfFiles;
   readonly multusFiles: MultusFiles;
   readonly deviceInfo: DeviceInfoFiles;

@@ -1,36 +1,36 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import {
-  type AttachmentRecord,
-  isOfPod,
-  isSame,
-  type RecordedSandbox,
-} from "#engine/record/record.ts";
+import { type AttachmentRecord, isOfPod, type RecordedSandbox } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import type { ComparedPod, PodName } from "./cluster.ts";
+import type { ComparedPod } from "./cluster.ts";
 
 /** A record that cannot be used: unreadable, of a newer schema, or failing its checksum. */
 export interface DamagedRecord extends RecordKey {
-  readonly reason: string;
+  /** CniError 6 for content that is not usable; 5 if it cannot be read now, or by this version. */
+  readonly error: CniError;
+  /** Its teardown plan, if that is usable. */
+  readonly plan: TeardownPlan | undefined;
   /** Whether the power was lost before its content was on disk, or something emptied it. */
   readonly isIncomplete: boolean;
   /** Whether its content cannot be read, as on a bad block: it may be of any sandbox. */
   readonly isUnreadable: boolean;
   /** When its content was last changed: milliseconds since 1970, by the machine's clock then. */
   readonly modifiedMs: number;
+  /** Whether it may be about what this text of JSON names. */
+  readonly mayContain: (text: string) => boolean;
+}
+
+/** All records of a node, and those that are damaged. */
+export interface RecordList {
+  readonly records: readonly AttachmentRecord[];
+  readonly damaged: readonly DamagedRecord[];
 }
 
 /** @throws CniError 11 if one of these records cannot be read: nothing says whom it is about */
 export function checkReadable(damaged: readonly DamagedRecord[]): void {
   const unreadable = damaged.find(({ isUnreadable }) => isUnreadable);
-  if (unreadable !== undefined) throw new CniError("TryAgainLater", unreadable.reason);
-}
-
-/** Whether a record's content was lost with the power. @throws Error if they cannot be listed */
-export async function isLost(records: RecordReader, key: RecordKey): Promise<boolean> {
-  const { damaged } = await records.list();
-  return damaged.some((each) => each.isIncomplete && isSame(each, key));
+  if (unreadable !== undefined) throw new CniError("TryAgainLater", unreadable.error.message);
 }
 
 /**
@@ -41,16 +41,13 @@ export async function isLost(records: RecordReader, key: RecordKey): Promise<boo
 export interface RecordReader {
   /** @throws CniError 5 when the record cannot be read, 6 when it is damaged */
   load(key: RecordKey): Promise<StoredRecord | undefined>;
-  /** The plan, even if the record is damaged. @throws CniError 5 if unreadable, 6 if damaged */
-  loadPlan(key: RecordKey): Promise<TeardownPlan | undefined>;
-  /** Whether a sandbox of the pod is recorded; cheap enough for every DEL. */
-  hasPod(pod: PodName): Promise<boolean>;
-  /** The sandbox interfaces that are recorded for the pod. */
-  keysOf(pod: PodName): Promise<RecordKey[]>;
-  /** All records, and the sandbox interfaces whose record is damaged. */
-  list(
-    selection?: RecordSelection,
-  ): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }>;
+  /** All records as they are now. @throws Error if they cannot be listed */
+  list(): Promise<RecordList>;
+  /**
+   * Usable records, at least those that contain a text of JSON: cheap enough for every ADD. What
+   * other processes have changed since the last list may be missing. @throws as {@link list}
+   */
+  known(text: string): Promise<readonly AttachmentRecord[]>;
 }
 
 /**
@@ -121,24 +118,10 @@ export interface ShimFiles {
   isLocked(containerId: string): Promise<boolean>;
 }
 
-/** The records of a pod's sandboxes, also of those whose DEL has begun. @throws CniError 5, 6 */
+/** The records of a pod's sandboxes, also of those whose DEL has begun. @throws Error if they cannot be listed */
 export async function recordsOf(
-  records: RecordReader,
+  records: Pick<RecordReader, "list">,
   pod: ComparedPod,
 ): Promise<AttachmentRecord[]> {
-  const stored = await Promise.all((await records.keysOf(pod)).map((key) => records.load(key)));
-  return stored.flatMap((each) => each?.record ?? []).filter((record) => isOfPod(record, pod));
-}
-
-/** How many records of other pods a DEL examines in a process for one call. */
-export const sampleMax = 16;
-
-/** Which records are listed. Reading all of them takes long for a process that serves one call. */
-export interface RecordSelection {
-  /** Of more records, these are random. */
-  readonly atMost?: number;
-  /** Those whose JSON contains it, and perhaps others. */
-  readonly containing?: string;
-  /** Those of this container, by their names: others are not opened. */
-  readonly containerId?: string;
+  return (await records.list()).records.filter((record) => isOfPod(record, pod));
 }

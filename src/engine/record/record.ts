@@ -143,11 +143,14 @@ export interface RecordedAttachment {
 }
 
 /**
- * Whether a record is of this pod. The kubelet makes a static pod's mirror anew with another UID
- * while the sandbox stays: the runtime knows the pod by the UID that the mirror names.
+ * Whether a record is of this pod; without a UID, of any of this name. The kubelet makes a static
+ * pod's mirror anew with another UID while the sandbox stays: the runtime knows the pod by the UID
+ * that the mirror names.
  */
-export function isOfPod(record: AttachmentRecord, { uid, annotations }: ComparedPod): boolean {
-  if (uid === undefined || record.pod?.uid === uid) return true;
+export function isOfPod(record: AttachmentRecord, pod: ComparedPod): boolean {
+  const { namespace, name, uid, annotations } = pod;
+  if (record.pod?.namespace !== namespace || record.pod.name !== name) return false;
+  if (uid === undefined || record.pod.uid === uid) return true;
   const mirrored = annotations?.[mirrorAnnotation];
   return mirrored !== undefined && mirrored === calledUid(record);
 }

@@ -2,11 +2,10 @@ import { strictEqual } from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
 import type {
   DamagedRecord,
+  RecordList,
   RecordReader,
-  RecordSelection,
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
@@ -28,8 +27,8 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 /** What is kept under a key, as JSON. */
 interface Entry {
   readonly key: RecordKey;
-  record?: string;
-  plan?: string;
+  record: string;
+  plan: string;
 }
 
 /** Records and plans in memory, which can be damaged and made to fail. */
@@ -59,26 +58,18 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   becomesDurable: () => Promise<void> = async () => undefined;
   /** Thrown by every {@link finish}, when set. */
   failFinish: Error | undefined;
-  /** Thrown by every load and every loadPlan, when set. */
-  failLoad: { record?: Error; plan?: Error } = {};
+  /** Thrown by every load, when set. */
+  failLoad: Error | undefined;
 
   constructor(journal: string[]) {
     this.#journal = journal;
   }
 
   async load(key: RecordKey): Promise<StoredRecord | undefined> {
-    if (this.failLoad.record !== undefined) throw this.failLoad.record;
-    if (this.#damagedRecords.has(name(key))) throw unusable(`attachment record ${name(key)}`);
+    if (this.failLoad !== undefined) throw this.failLoad;
+    if (this.#damagedRecords.has(name(key))) throw unusable(key);
     const entry = this.#entries.get(name(key));
-    const record = parsed<AttachmentRecord>(entry?.record);
-    const plan = parsed<TeardownPlan>(entry?.plan);
-    return record && plan && { record, plan };
-  }
-
-  async loadPlan(key: RecordKey): Promise<TeardownPlan | undefined> {
-    if (this.failLoad.plan !== undefined) throw this.failLoad.plan;
-    if (this.#damagedPlans.has(name(key))) throw unusable(`teardown plan ${name(key)}`);
-    return parsed(this.#entries.get(name(key))?.plan);
+    return entry && { record: JSON.parse(entry.record), plan: JSON.parse(entry.plan) };
   }
 
   async create(record: AttachmentRecord, plan: TeardownPlan): Promise<{ durable: Promise<void> }> {
@@ -136,64 +127,42 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     if (this.#forget(key)) this.quarantined.push(name(key));
   }
 
-  async hasPod(pod: PodName): Promise<boolean> {
-    return (await this.keysOf(pod)).length > 0;
-  }
-
-  async keysOf(of: PodName): Promise<RecordKey[]> {
-    const isOfPod = ({ record }: Entry): boolean => {
-      const pod = parsed<AttachmentRecord>(record)?.pod;
-      return pod?.namespace === of.namespace && pod.name === of.name;
-    };
-    return [...this.#entries.values()].filter(isOfPod).map(({ key }) => key);
-  }
-
   /** The keys of records that lead to a namespace, or are damaged. */
   leadingTo(isThere: (netns: string) => boolean): RecordKey[] {
     const found = [...this.#entries.values()].filter(({ key, record }) => {
-      const netns = parsed<AttachmentRecord>(record)?.netns ?? "";
-      return this.#damagedRecords.has(name(key)) || isThere(netns);
+      return this.#damagedRecords.has(name(key)) || isThere(JSON.parse(record).netns);
     });
     return found.map(({ key }) => key);
   }
 
-  /** With `atMost`, the newest. */
-  async list({
-    atMost = Infinity,
-    containing = "",
-    containerId,
-  }: RecordSelection = {}): Promise<{ records: AttachmentRecord[]; damaged: DamagedRecord[] }> {
+  async known(): Promise<readonly AttachmentRecord[]> {
+    return (await this.list()).records;
+  }
+
+  async list(): Promise<RecordList> {
     const records: AttachmentRecord[] = [];
     const damaged: DamagedRecord[] = [];
-    const entries = [...this.#entries.values()].filter(
-      ({ key, record }) =>
-        (containerId === undefined || key.containerId === containerId) &&
-        record?.includes(containing) !== false,
-    );
-    for (const { key, record: text } of entries.toReversed().slice(0, atMost).toReversed()) {
-      const record = this.#damagedRecords.has(name(key))
-        ? undefined
-        : parsed<AttachmentRecord>(text);
-      if (record !== undefined) records.push(record);
+    for (const { key, record, plan } of this.#entries.values()) {
+      if (!this.#damagedRecords.has(name(key))) records.push(JSON.parse(record));
       else {
-        const isIncomplete = this.#incomplete.has(name(key));
-        const isUnreadable = this.unreadable.has(name(key));
         damaged.push({
           ...key,
-          reason: `attachment record ${name(key)} is unusable`,
-          isIncomplete,
-          isUnreadable,
+          error: unusable(key),
+          plan: this.#damagedPlans.has(name(key)) ? undefined : JSON.parse(plan),
+          isIncomplete: this.#incomplete.has(name(key)),
+          isUnreadable: this.unreadable.has(name(key)),
           modifiedMs: this.#modifiedMs.get(name(key)) ?? 0,
+          mayContain: (text) => record.includes(text),
         });
       }
     }
     return { records, damaged };
   }
 
-  /** Makes what is kept for a sandbox unusable. */
-  damage(key: RecordKey, files: "record" | "plan" | "both"): void {
-    if (files !== "plan") this.#damagedRecords.add(name(key));
-    if (files !== "record") this.#damagedPlans.add(name(key));
+  /** Makes the record of a sandbox unusable, or also its plan. */
+  damage(key: RecordKey, what: "record" | "both"): void {
+    this.#damagedRecords.add(name(key));
+    if (what === "both") this.#damagedPlans.add(name(key));
   }
 
   /** What a power loss leaves if the content was not on disk, or what emptied it at a time of this boot. */
@@ -222,10 +191,9 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     entry.record = JSON.stringify({ ...record, teardown: begunTeardown(at) });
   }
 
-  /** Loses one of the two files. */
-  lose(key: RecordKey, file: "record" | "plan"): void {
-    const entry = this.#entries.get(name(key));
-    if (entry !== undefined) delete entry[file];
+  /** Loses a record, which leaves no tombstone. */
+  lose(key: RecordKey): void {
+    this.#forget(key);
   }
 
   /** Every create and update, in order. */
@@ -260,7 +228,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   }
 
   #checkOwn(of: RecordKey | RecordedSandbox): void {
-    if (this.failLoad.record !== undefined || this.#damagedRecords.has(name(of))) return;
+    if (this.failLoad !== undefined || this.#damagedRecords.has(name(of))) return;
     const found = parsed<AttachmentRecord>(this.#entries.get(name(of))?.record);
     if (found === undefined || isOfSameAdd(found, of)) return;
     throw new CniError("TryAgainLater", "another process has attached the sandbox again meanwhile");
@@ -292,6 +260,7 @@ function name({ containerId, ifName }: RecordKey): string {
   return `${containerId}@${ifName}`;
 }
 
-function unusable(file: string): CniError {
-  return new CniError("DecodingFailure", `${file} is unusable: its checksum does not match`);
+function unusable(key: RecordKey): CniError {
+  const message = `attachment record ${name(key)} is unusable: its checksum does not match`;
+  return new CniError("DecodingFailure", message);
 }

@@ -44,9 +44,12 @@ const interfaceFile =
   /^([A-Za-z0-9][\w.-]*)@([^/]+)\.(?:(record|detached)(\.damaged)?|engine-only)$/s;
 const sandboxLock = /^([A-Za-z0-9][\w.-]*)\.lock$/;
 
+/** How the name of every record ends, and of no tombstone: of these, a directory has thousands. */
+export const recordSuffix = ".record";
+
 /** `<containerID>@<ifName>.record` */
 export function recordFileName({ containerId, ifName }: RecordKey): string {
-  return `${containerId}@${ifName}.record`;
+  return `${containerId}@${ifName}${recordSuffix}`;
 }
 
 /** The shim's lock of a sandbox, `<containerID>.lock`: exists while a call for it is served. */

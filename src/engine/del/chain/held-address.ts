@@ -2,7 +2,7 @@ import { ipamType } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { checkReadable, type DamagedRecord } from "#engine/ports/records.ts";
+import { checkReadable } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,
   mayRun,
@@ -67,8 +67,7 @@ export class AddressesOfOthers {
     { env }: DelegateCall,
     { network, ips }: { readonly network: Json | undefined; readonly ips: readonly JsonObject[] },
   ): Promise<Holders> {
-    const containing = JSON.stringify(network);
-    const { records, damaged } = await this.#ctx.deps.records.list({ containing });
+    const { records, damaged } = await this.#ctx.deps.records.list();
     const found = new Map<string, { holder: string; isAttached: boolean }>();
     const all = records.filter(mayRun).flatMap(attachmentsOf);
     const others = all.filter(
@@ -81,26 +80,16 @@ export class AddressesOfOthers {
       for (const address of addressesOf(attachment))
         if (isAttached || !found.has(address)) found.set(address, { holder, isAttached });
     }
-    const unusable = damaged.filter(({ containerId }) => containerId !== env.CNI_CONTAINERID);
+    const unusable = damaged.filter(
+      (each) =>
+        each.containerId !== env.CNI_CONTAINERID && each.mayContain(JSON.stringify(network)),
+    );
     checkReadable(unusable);
-    for (const each of unusable)
-      for (const address of await this.#namedBy(each, ips))
-        found.set(address, { holder: each.containerId, isAttached: true });
+    // What a damaged record is about is unknown: it holds each of the addresses that it names.
+    for (const { containerId: holder, mayContain } of unusable)
+      for (const address of ips.map(addressOf))
+        if (mayContain(`"${address}/`)) found.set(address, { holder, isAttached: true });
     return found;
-  }
-
-  /** What a damaged record is about is unknown: it holds each of the addresses that it names. */
-  async #namedBy(
-    { containerId }: DamagedRecord,
-    ips: readonly JsonObject[],
-  ): Promise<readonly string[]> {
-    const named: string[] = [];
-    for (const address of ips.map(addressOf)) {
-      const containing = `"${address}/`;
-      const { damaged } = await this.#ctx.deps.records.list({ containerId, containing });
-      if (damaged.length > 0) named.push(address);
-    }
-    return named;
   }
 }
 

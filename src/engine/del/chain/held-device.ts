@@ -74,13 +74,14 @@ export async function recordedDevice(
   id: string,
   containerId: string,
 ): Promise<RecordedDevice> {
-  const { records, damaged } = await deps.records.list({ containing: JSON.stringify(id) });
+  const { records, damaged } = await deps.records.list();
   const isOwn = (key: RecordKey): boolean => key.containerId === containerId;
+  const naming = records.filter((each) => attachmentsWith(each, id).length > 0);
   return {
     id,
-    own: records.find(isOwn),
-    others: records.filter((record) => !isOwn(record) && attachmentsWith(record, id).length > 0),
-    damaged: damaged.filter((key) => !isOwn(key)),
+    own: naming.find(isOwn),
+    others: naming.filter((each) => !isOwn(each)),
+    damaged: damaged.filter((each) => !isOwn(each) && each.mayContain(JSON.stringify(id))),
   };
 }
 

@@ -21,7 +21,7 @@ async function add(lab: EngineLab, env: Record<string, string> = {}): Promise<vo
 }
 
 function loseRecord(lab: EngineLab, key = sandbox): void {
-  for (const part of ["record", "plan"] as const) lab.records.lose(key, part);
+  lab.records.lose(key);
 }
 
 const everything = ["tuning DEL net1", "bridge DEL net1", "ptp DEL eth0"];

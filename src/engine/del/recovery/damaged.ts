@@ -1,4 +1,3 @@
-import { CniError } from "#cni/error.ts";
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
@@ -12,11 +11,11 @@ import { detachUnrecorded } from "./recover.ts";
  */
 export async function detachDamaged(
   ctx: CallContext,
-  { containerId, ifName, reason }: DamagedRecord,
+  damaged: DamagedRecord,
   { path, budget }: { readonly path: readonly string[]; readonly budget: TimeBudget },
 ): Promise<void> {
+  const { containerId, ifName } = damaged;
   const own = { containerId, ifName, path, budget };
   const sandbox = { ...own, netns: "", cniArgs: [], cniVersion: currentVersion };
-  const error = new CniError("DecodingFailure", reason);
-  await detachUnrecorded(ctx, sandbox, { state: "unusable", error });
+  await detachUnrecorded(ctx, sandbox, damaged);
 }

@@ -47,7 +47,7 @@ test.each(["lost", "damaged"])(
   async (state) => {
     const lab = await attachedTwice();
     if (state === "damaged") lab.records.damage(second, "both");
-    else for (const part of ["record", "plan"] as const) lab.records.lose(second, part);
+    else lab.records.lose(second);
     expect(await lab.del(ofSecond)).toMatchObject({ exitCode: 0 });
     expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
   },

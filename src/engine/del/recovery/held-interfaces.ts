@@ -1,5 +1,4 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { loadStored } from "#engine/del/stored.ts";
 import { isSame } from "#engine/record/record.ts";
 import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
@@ -16,18 +15,17 @@ export async function containerInterfaces(
   { deps }: CallContext,
   sandbox: RecordKey,
 ): Promise<ContainerInterfaces> {
-  const { containerId } = sandbox;
-  const { records, damaged } = await deps.records.list({ containerId });
-  const others = records.filter((each) => !isSame(each, sandbox));
-  const unusable = damaged.filter((each) => !isSame(each, sandbox));
+  const { records, damaged } = await deps.records.list();
+  const isOther = (each: RecordKey): boolean =>
+    each.containerId === sandbox.containerId && !isSame(each, sandbox);
+  const others = records.filter(isOther);
   const names = new Set(
     others.flatMap(({ attachments }) => attachments.map((each) => each.ifName)),
   );
   let inDoubt = false;
-  for (const key of unusable) {
-    const plan = await loadStored(() => deps.records.loadPlan(key));
-    if (plan.state !== "usable") inDoubt = true;
-    else for (const { call } of plan.value.steps) names.add(plannedNetwork(call).ifName);
+  for (const { plan } of damaged.filter(isOther)) {
+    if (plan === undefined) inDoubt = true;
+    else for (const { call } of plan.steps) names.add(plannedNetwork(call).ifName);
   }
   return { names, inDoubt };
 }

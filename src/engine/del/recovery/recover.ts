@@ -1,19 +1,12 @@
-import { type CniError, CniErrorCode } from "#cni/error.ts";
+import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
-import { loadStored, type Stored } from "#engine/del/stored.ts";
-import {
-  plannedNetwork,
-  type StoredRecord,
-  stepsToReplay,
-  type TeardownPlan,
-} from "#engine/record/teardown-plan.ts";
-import { errorMessage } from "#lib/error-message.ts";
-import type { RecordKey } from "#lib/files/state-files.ts";
+import type { DamagedRecord } from "#engine/ports/records.ts";
+import { plannedNetwork, stepsToReplay, type TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { detachConfigured } from "./configured.ts";
 import { detachByMultusFiles } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
@@ -28,8 +21,8 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
  *   libcni passes the cached result. The further `delegates` get their DELs first. Addresses of
  *   networks that the pod requested stay allocated if record and plan are lost.
  *
- * Damaged files are renamed, because otherwise the sandbox could never be deleted. Files that
- * cannot be read now are an error, because they may be readable later.
+ * A damaged file is renamed, because otherwise the sandbox could never be deleted. One that cannot
+ * be read now is an error, because it may be readable later.
  * @returns whether the sandbox was attached, as far as is known: libcni caches the result of an ADD
  *   until a DEL succeeds
  * @throws CniError when something could not be detached; the call can be repeated
@@ -37,39 +30,31 @@ import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 export async function detachUnrecorded(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
-  record: Exclude<Stored<StoredRecord>, { state: "usable" }>,
+  damaged: DamagedRecord | undefined,
 ): Promise<boolean> {
-  const plan = await loadStored(() => ctx.deps.records.loadPlan(sandbox));
-  if (plan.state === "usable") {
-    await replay(ctx, sandbox, plan.value);
-    await ctx.deps.records.finish(sandbox);
-    const fields = record.state === "unusable" ? { err: record.error } : {};
-    ctx.logger.warn(fields, "no usable record: detached by the teardown plan");
+  const { records } = ctx.deps;
+  if (damaged?.plan !== undefined) {
+    await replay(ctx, sandbox, damaged.plan);
+    await records.finish(sandbox);
+    ctx.logger.warn({ err: damaged.error }, "no usable record: detached by the teardown plan");
     return true;
   }
-  const errors = [record, plan].flatMap((each) => (each.state === "unusable" ? each.error : []));
-  const wasDamaged = errors.length > 0;
-  if (wasDamaged) await putAside(ctx, sandbox, errors);
-  if (!wasDamaged && (await ctx.deps.records.hasTombstone(sandbox))) return false;
+  if (damaged !== undefined) await putAside(ctx, damaged);
+  else if (await records.hasTombstone(sandbox)) return false;
   if (await detachByMultusFiles(ctx, sandbox)) return true;
   await detachConfigured(ctx, sandbox);
-  return wasDamaged || sandbox.prevResult !== undefined;
+  return damaged !== undefined || sandbox.prevResult !== undefined;
 }
 
-/** @throws CniError when a file is not damaged, but cannot be read at the moment */
-async function putAside(
-  ctx: CallContext,
-  key: RecordKey,
-  errors: readonly CniError[],
-): Promise<void> {
-  const unreadable = errors.find((error) => error.code !== CniErrorCode.DecodingFailure);
-  if (unreadable !== undefined) throw unreadable;
-  await ctx.deps.records.quarantine(key);
+/** @throws CniError when the file is not damaged, but cannot be read at the moment */
+async function putAside(ctx: CallContext, damaged: DamagedRecord): Promise<void> {
+  const { error } = damaged;
+  if (error.code !== CniErrorCode.DecodingFailure) throw error;
+  await ctx.deps.records.quarantine(damaged);
   const message =
     "record and teardown plan are unusable and were renamed: networks that cannot be found otherwise " +
     "may keep addresses allocated";
-  const err = new AggregateError(errors, errors.map(errorMessage).join("; "));
-  ctx.logger.error({ err }, message);
+  ctx.logger.error({ err: error }, message);
 }
 
 /** Executes the DELs of a plan; the attachments get equal shares of the time. */
