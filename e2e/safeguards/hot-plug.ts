@@ -16,7 +16,7 @@ export const hotPlugMutations: readonly Mutation[] = [
     file: "src/engine/hotplug/change-networks.ts",
     find: "const left = failure === undefined ? [] : [failure.left];",
     replace: "const left: DetachableAttachment[] = [];",
-    properties: ["detached at once", "as requested"],
+    properties: ["asserted", "as requested"],
     isSlow: true,
   },
   {
@@ -44,7 +44,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that cannot be plugged leaves the others of its pod",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "return asCniError(error);",
+    find: "log.failed(op, network, asCniError(error));",
     replace: "throw error;",
     properties: ["as requested"],
     isSlow: true,

@@ -22,7 +22,7 @@ import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
 import { OperationLog } from "./reports/operation-log.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
-import { failedText } from "./reports/problem-texts.ts";
+import { failedText, type NamedAttachment } from "./reports/problem-texts.ts";
 import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandboxes.ts";
 
 /*
@@ -49,9 +49,11 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   const plan = await planChanges(sandbox, stored.record, changes);
   const removals = plan.problems.length === 0 ? changes.removals : changes.removals.filter(isLeft);
   const left = await detachEach(sandbox, stored, removals);
-  for (const planned of plan.attachments)
-    if (!left.some((each) => hasPlaceOf(each, planned)))
-      await attach(sandbox, planned, plan.recordBytes);
+  for (const planned of plan.attachments) {
+    if (left.some((each) => hasPlaceOf(each, planned))) continue;
+    const step = () => attachOrUndo(sandbox, planned, plan.recordBytes);
+    await succeeds(sandbox, { op: "add", network: planned }, step);
+  }
   const remaining = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
   const state = isSettled(remaining) ? "settled" : "failed";
   return { state, operations: sandbox.log.operations, problems: plan.problems };
@@ -79,10 +81,8 @@ async function detachEach(
   if (removals.length > 0) await markDetaching(sandbox.ctx, stored, removals);
   const left: RecordedAttachment[] = [];
   for (const removed of removals) {
-    const error = await failureOf(() => detach(sandbox, removed));
-    if (error === undefined) continue;
-    left.push(removed);
-    sandbox.log.failed("remove", removed, error);
+    const step = () => detach(sandbox, removed);
+    if (!(await succeeds(sandbox, { op: "remove", network: removed }, step))) left.push(removed);
   }
   return left;
 }
@@ -93,19 +93,25 @@ function hasPlaceOf(left: RecordedAttachment, { ifName, device }: PlannedAttachm
 }
 
 /** Runs a step for one network. @throws if the sandbox cannot be changed any more */
-async function failureOf(step: () => Promise<void>): Promise<CniError | undefined> {
+async function succeeds(
+  { log }: SandboxToChange,
+  { op, network }: { readonly op: "add" | "remove"; readonly network: NamedAttachment },
+  step: () => Promise<void>,
+): Promise<boolean> {
   try {
     await step();
-    return undefined;
   } catch (error) {
     if (error instanceof HostGoneError || error instanceof SandboxUnavailableError) throw error;
-    return asCniError(error);
+    log.failed(op, network, asCniError(error));
+    return false;
   }
+  log.succeeded(op, network);
+  return true;
 }
 
 /** What fails is owed: the record keeps it. */
 async function detach(sandbox: SandboxToChange, removed: RecordedAttachment): Promise<void> {
-  const { ctx, netns, path, pod, log } = sandbox;
+  const { ctx, netns, path, pod } = sandbox;
   const { displayName, ifName } = removed;
   const stored = await loadLatest(sandbox);
   const before = detachables(stored);
@@ -120,19 +126,8 @@ async function detach(sandbox: SandboxToChange, removed: RecordedAttachment): Pr
   const status = failure === undefined && (await statusOfRecord(ctx, record));
   await ctx.deps.records.update({ ...record, ...status }, plan);
   if (failure !== undefined) throw failure.error;
-  log.succeeded("remove", removed);
   const message = `Remove ${ifName} from ${displayName}`;
   ctx.deps.events.record(pod, { type: "Normal", reason: "RemovedInterface", message });
-}
-
-async function attach(
-  sandbox: SandboxToChange,
-  planned: PlannedAttachment,
-  recordBytes: number,
-): Promise<void> {
-  const error = await failureOf(() => attachOrUndo(sandbox, planned, recordBytes));
-  if (error === undefined) sandbox.log.succeeded("add", planned);
-  else sandbox.log.failed("add", planned, error);
 }
 
 /**
