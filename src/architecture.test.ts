@@ -44,6 +44,15 @@ const engineFolders = [
   ...["hotplug", "leftovers", "gc", "status", "explain"],
 ];
 
+/** The names that other folders import from one of src/engine, at most 15. */
+const doors: Readonly<Record<string, readonly string[]>> = {
+  record: [
+    ...["AttachmentRecord", "RecordedAttachment", "StoredRecord", "TeardownPlan", "addHasEnded"],
+    ...["begunTeardown", "byAge", "calledUid", "isOfPod", "isOfSameAdd", "isSame", "mayRun"],
+    ...["recordedList", "sandboxName", "usableRecord"],
+  ],
+};
+
 /** Folders whose code does no I/O, and the Node modules that do none. */
 const pureFolders = ["netlink", "cni", "npwg", "engine"];
 const pureModules = ["path", "path/posix", "util", "buffer", "crypto", "zlib", "os", "url"];
@@ -135,6 +144,14 @@ function importedFiles(path: string, text: string): string[] {
   });
 }
 
+/** The names that a file imports from a folder. */
+function namesFrom(text: string, folder: string): string[] {
+  const imports = text.matchAll(/import\s+(?:type\s+)?\{([^}]*)\}\s*from\s*"([^"]+)"/g);
+  const found = [...imports].filter(([, , from = ""]) => from.startsWith(folder));
+  const names = found.flatMap(([, list = ""]) => list.split(","));
+  return names.map((name) => name.replace("type ", "").trim()).filter((name) => name !== "");
+}
+
 /** The process's environment, arguments, streams and exit are for `main.ts` files alone. */
 function processUses(text: string): string[] {
   const uses = text.matchAll(
@@ -207,6 +224,18 @@ test("no folder of src/engine imports one above it, except for the records in th
   });
   expect([...new Set(upward)]).toEqual(["ports → record"]);
 });
+
+test.each(Object.entries(doors))(
+  "other folders import from src/engine/%s only its door",
+  async (folder, door) => {
+    const others = (await sources("src")).filter(
+      ({ path }) => !isTest(path) && !path.startsWith(`src/engine/${folder}/`),
+    );
+    const names = others.flatMap(({ text }) => namesFrom(text, `#engine/${folder}/`));
+    expect([...new Set(names)].toSorted()).toEqual(door);
+    expect(door.length).toBeLessThanOrEqual(15);
+  },
+);
 
 test("npwg-conformance imports nothing outside of its folder, so that it can be packed", async () => {
   const suite = await sources("e2e/npwg-conformance");

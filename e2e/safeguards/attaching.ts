@@ -28,7 +28,7 @@ export const attachingMutations: readonly Mutation[] = [
   },
   {
     name: "after a reboot a DEL detaches everything planned",
-    file: "src/engine/record/record.ts",
+    file: "src/engine/del/planned-dels.ts",
     find: "return bootId === currentBootId ?",
     replace: "return bootId !== '' ?",
     properties: ["in the end", "detached at once"],
@@ -50,14 +50,14 @@ export const attachingMutations: readonly Mutation[] = [
   },
   {
     name: "the plan's number of attempted networks includes the current one",
-    file: "src/engine/record/teardown-plan.ts",
+    file: "src/engine/del/planned-dels.ts",
     find: 'attachments.findLastIndex(({ state }) => state !== "planned") + 1;',
     replace: 'attachments.findLastIndex(({ state }) => state === "attached") + 1;',
     properties: ["recorded"],
   },
   {
     name: "a DEL detaches a network whose ADD was interrupted",
-    file: "src/engine/record/record.ts",
+    file: "src/engine/del/planned-dels.ts",
     find: 'left.filter(({ state }) => state !== "planned") : left',
     replace: 'left.filter(({ state }) => state === "attached") : left',
     properties: ["detached at once"],
@@ -71,7 +71,7 @@ export const attachingMutations: readonly Mutation[] = [
   },
   {
     name: "an address that host-device leaves without a namespace is released",
-    file: "src/engine/record/ipam.ts",
+    file: "src/cni/runtime/ipam.ts",
     find: 'new Set(["accelerated-bridge", "host-device", "ib-sriov"])',
     replace: "new Set<string>()",
     properties: ["detached at once", "in the end"],

@@ -6,11 +6,14 @@ import {
 } from "#daemon/cni-conf/hand-back.ts";
 import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import {
+  isDetachedByPrimary,
+  isLostWithoutPlexus,
+  sandboxNames,
+} from "#engine/leftovers/without-plexus.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
-import { sandboxNames } from "#engine/record/record.ts";
-import { isDetachedByPrimary, isLostWithoutPlexus } from "#engine/record/without-plexus.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import { errorMessage } from "#lib/error-message.ts";

@@ -10,12 +10,7 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import {
-  type AttachmentRecord,
-  begunTeardown,
-  isOfSameAdd,
-  type RecordedSandbox,
-} from "#engine/record/record.ts";
+import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -128,7 +123,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
     await Promise.all([this.#open.flush(), ...this.#emptying]);
   }
 
-  async finish(key: RecordKey | RecordedSandbox): Promise<void> {
+  async finish(key: RecordKey & Partial<AttachmentRecord>): Promise<void> {
     const record = this.#path(recordFileName(key));
     const tombstone = this.#path(tombstoneFileName(key));
     await attempt(`remove the attachment record in ${this.#dir}`, async () => {
@@ -212,7 +207,7 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
    * an unusable record, nothing says which ADD wrote it.
    * @throws CniError 11 if there is a record of another ADD
    */
-  #checkOwn(of: RecordKey | RecordedSandbox): void {
+  #checkOwn(of: RecordKey & Partial<AttachmentRecord>): void {
     let found: AttachmentRecord | undefined;
     try {
       found = this.#newest(of)?.record;

@@ -5,7 +5,7 @@ import { runCli } from "#cli/cli.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import type { DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
-import type { AttachedDevice, AttachmentRecord } from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -15,7 +15,9 @@ const kubeletApi = "the kubelet's pod-resources API";
 const claim = "ResourceClaim web-nic-x";
 
 /** The record of the pod `default/web`, with a network for each device: net1, net2 and so on. */
-function recordWith(devices: readonly AttachedDevice[]): AttachmentRecord {
+function recordWith(
+  devices: readonly NonNullable<RecordedAttachment["device"]>[],
+): AttachmentRecord {
   return {
     ...{ containerId: "c-web", ifName: "eth0", netns: "/run/netns/web", cniVersion: "1.0.0" },
     pod: { namespace: "default", name: "web", uid: "uid-web" },
@@ -31,7 +33,10 @@ function recordWith(devices: readonly AttachedDevice[]): AttachmentRecord {
 }
 
 /** A node whose kubelet has the pod `default/web`, and whose plexusd knows these devices of claims. */
-async function nodeWith(claimed: DevicesByResource, recorded: readonly AttachedDevice[]) {
+async function nodeWith(
+  claimed: DevicesByResource,
+  recorded: readonly NonNullable<RecordedAttachment["device"]>[],
+) {
   const kubelet = await FakeKubelet.create();
   kubelet.pods = [listedPod("web", { main: { [vf]: ["v1", "v2"] } })];
   await kubelet.start();

@@ -1,9 +1,9 @@
 import { type CliStreams, ExitCode } from "#cli/command.ts";
 import { readNodeNow, readRecords } from "#cli/inspect/node-state.ts";
+import { attachmentsToDetach } from "#engine/del/planned-dels.ts";
 import { leftoverReason, type NodeNow } from "#engine/leftovers/leftover.ts";
 import {
   type AttachmentRecord,
-  attachmentsToDetach,
   type RecordedAttachment,
   sandboxName,
 } from "#engine/record/record.ts";

@@ -5,8 +5,12 @@ import { noStateIn, readNodeNow, stateFilesIn } from "#cli/inspect/node-state.ts
 import { isPlexusConfName, otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
-import { type AttachmentRecord, sandboxName, sandboxNames } from "#engine/record/record.ts";
-import { isDetachedByPrimary, isOnPrimaryOnly } from "#engine/record/without-plexus.ts";
+import {
+  isDetachedByPrimary,
+  isOnPrimaryOnly,
+  sandboxNames,
+} from "#engine/leftovers/without-plexus.ts";
+import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { HostView } from "#host/host-view.ts";

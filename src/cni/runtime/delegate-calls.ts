@@ -22,6 +22,16 @@ export interface RuntimeConf extends DelegateLimits {
   readonly prevResult?: JsonObject;
 }
 
+/** What does not come from an attachment's network configuration. */
+export function runtimeConf(
+  { containerId, netns }: Pick<RuntimeConf, "containerId" | "netns">,
+  attachment: Pick<RuntimeConf, "ifName" | "cniArgs" | "capabilityArgs" | "searchPath">,
+  timeoutMs: number,
+): RuntimeConf {
+  const { ifName, cniArgs, capabilityArgs, searchPath } = attachment;
+  return { containerId, netns, ifName, cniArgs, capabilityArgs, searchPath, timeoutMs };
+}
+
 /** The call that adds, deletes or checks an attachment with one plugin of its list. */
 export function attachmentCall(
   subject: { list: NetConfList; plugin: PluginConf; rt: RuntimeConf },

@@ -1,19 +1,16 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import type { Pod } from "#engine/ports/cluster.ts";
-import type {
-  AttachmentRecord,
-  RecordedAttachment,
-  RecordedSandbox,
-} from "#engine/record/record.ts";
 import {
   type DetachableAttachment,
   detachable,
+  type RecordedSandbox,
   recordWithPlan,
-  type StoredRecord,
-} from "#engine/record/teardown-plan.ts";
+} from "#engine/del/planned-dels.ts";
+import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";

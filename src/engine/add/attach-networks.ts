@@ -4,6 +4,7 @@ import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
 import { type AddOptions, addNetwork } from "#cni/runtime/chain.ts";
 import { type DelegateOutcome, type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
+import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { removesByAddress } from "#engine/del/chain/held-address.ts";
 import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
@@ -14,8 +15,7 @@ import {
   withNetworkContext,
 } from "#engine/plan/planned-attachment.ts";
 import { checkSizeWithResults } from "#engine/plan/record-size.ts";
-import type { FailedAdd } from "#engine/record/record.ts";
-import { runtimeConf } from "#engine/record/recorded-conf.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
 import type { AddRecord } from "./add-record.ts";
@@ -126,7 +126,10 @@ type Progress = ObservedChain["progress"];
 const messageMax = 1024;
 
 /** How the last delegate ended the ADD, unless it succeeded: then something else did. */
-function failedAddOf({ position, last }: Progress, error: unknown): FailedAdd | undefined {
+function failedAddOf(
+  { position, last }: Progress,
+  error: unknown,
+): RecordedAttachment["failedAdd"] {
   if (last === undefined || (last.outcome === "exited" && last.code === 0)) return undefined;
   const { code, message } = asCniError(error);
   return { position, code, message: message.slice(0, messageMax) };

@@ -1,4 +1,4 @@
-import type { AttachmentRecord, RecordedSandbox } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { CallContext } from "./call-context.ts";
@@ -9,7 +9,7 @@ export function isMadeOnce(netns: string): boolean {
 }
 
 /** Whether a sandbox's path leads to the namespace of a process, whose number is used again. */
-export function isOfProcess(of: Pick<RecordedSandbox, "netns" | "netnsProcess">): boolean {
+export function isOfProcess(of: Pick<AttachmentRecord, "netns" | "netnsProcess">): boolean {
   return of.netnsProcess !== undefined || of.netns.startsWith("/proc/");
 }
 

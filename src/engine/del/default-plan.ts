@@ -1,12 +1,12 @@
 import { delCalls } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { runtimeConf } from "#engine/record/recorded-conf.ts";
-import { withRelease } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { withRelease } from "./planned-dels.ts";
 
 /** Variables that the shim copies from its call. */
 const callVariables = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"];

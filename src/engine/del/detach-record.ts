@@ -2,14 +2,10 @@ import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
-import { attachmentsToDetach } from "#engine/record/record.ts";
-import {
-  type DetachableAttachment,
-  detachables,
-  type StoredRecord,
-} from "#engine/record/teardown-plan.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";
+import { attachmentsToDetach, type DetachableAttachment, detachables } from "./planned-dels.ts";
 import { TeardownProgress } from "./teardown-progress.ts";
 
 /**

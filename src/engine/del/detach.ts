@@ -6,14 +6,10 @@ import { failedTeardown, givenUpSince } from "#engine/del/failed-teardown.ts";
 import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
 import { extendedPath } from "#engine/plan/plugins/search-path.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
-import type { AttachmentRecord, FailedTeardown } from "#engine/record/record.ts";
-import {
-  afterFirstPlugin,
-  type DetachableAttachment,
-  withoutReleases,
-} from "#engine/record/teardown-plan.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { afterFirstPlugin, type DetachableAttachment, withoutReleases } from "./planned-dels.ts";
 
 /** A sandbox with attachments to detach. */
 export interface SandboxToDetach {
@@ -87,7 +83,7 @@ async function detach(
     ...withPath(del, path),
     timeoutMs,
   }));
-  let missingSince: FailedTeardown["missingSince"];
+  let missingSince: ReturnType<typeof givenUpSince> | undefined;
   const noteGivenUp = (): number => {
     missingSince = givenUpSince(ctx.deps, attachment);
     return ctx.deps.clock() - missingSince.clockMs;

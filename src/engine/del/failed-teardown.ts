@@ -1,15 +1,12 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type {
-  AttachmentRecord,
-  BootTime,
-  FailedTeardown,
-  RecordedAttachment,
-} from "#engine/record/record.ts";
+import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 const lastErrorMax = 1024;
+
+type FailedTeardown = NonNullable<AttachmentRecord["teardown"]>;
 
 type Failure = Pick<CniError, "message"> & Partial<Pick<CniError, "reason">>;
 
@@ -32,7 +29,7 @@ export function failedTeardown(
 export function givenUpSince(
   { clock, bootId }: Pick<EngineDeps, "clock" | "bootId">,
   { teardown }: Pick<RecordedAttachment, "teardown">,
-): BootTime {
+): NonNullable<FailedTeardown["missingSince"]> {
   const before = teardown?.missingSince;
   if (before?.bootId === bootId() && bootId() !== "") return before;
   return { bootId: bootId(), clockMs: Math.floor(clock()) };

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { type DetachableAttachment, recordWithPlan } from "#engine/record/teardown-plan.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { Undetached } from "./detach.ts";
 import { emitLeftover, failedTeardown } from "./failed-teardown.ts";
+import { type DetachableAttachment, recordWithPlan } from "./planned-dels.ts";
 
 /** Keeps record and plan up to date, so that an interrupted teardown is seen and retried. */
 export class TeardownProgress {

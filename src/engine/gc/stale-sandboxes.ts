@@ -1,8 +1,8 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isCertainlyOver, isNothingAt, notListed } from "#engine/call/signs-of-life.ts";
+import { isOfKubernetes } from "#engine/leftovers/without-plexus.ts";
 import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { isOfKubernetes } from "#engine/record/without-plexus.ts";
 import { type RecordKey, recordFileName } from "#lib/files/state-files.ts";
 
 /**

@@ -6,18 +6,18 @@ import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
 import { linkNames } from "#engine/call/sandbox.ts";
 import { detachAll } from "#engine/del/detach.ts";
+import {
+  type DetachableAttachment,
+  detachables,
+  recordWithPlan,
+} from "#engine/del/planned-dels.ts";
 import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { isSame, type RecordedAttachment } from "#engine/record/record.ts";
-import {
-  type DetachableAttachment,
-  detachables,
-  recordWithPlan,
-  type StoredRecord,
-} from "#engine/record/teardown-plan.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
 import { OperationLog } from "./reports/operation-log.ts";

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import { teardownPlan } from "#engine/del/planned-dels.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import { type StoredRecord, teardownPlan } from "#engine/record/teardown-plan.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { web } from "#engine/testing/pod-lab.ts";

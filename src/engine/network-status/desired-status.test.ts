@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { teardownPlan } from "#engine/del/planned-dels.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { begunTeardown } from "#engine/record/record.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { podLab } from "#engine/testing/pod-lab.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { teardownPlan } from "#engine/del/planned-dels.ts";
 import { type AttachmentRecord, begunTeardown, isSame } from "#engine/record/record.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { latestSandbox } from "./latest-sandbox.ts";
 

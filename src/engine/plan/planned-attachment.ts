@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { Result } from "#cni/result/result.ts";
-import type { AttachedDevice } from "#engine/record/record.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import type { IgnoredRequest } from "#npwg/served-requests.ts";
@@ -20,7 +20,7 @@ export interface ResolvedNetwork {
   /** Identifies the content of its definition, before the pod's requests are merged into it. */
   readonly definition?: string;
   /** The device that it is attached by; already in its plugins' configurations. */
-  readonly device?: AttachedDevice;
+  readonly device?: NonNullable<RecordedAttachment["device"]>;
 }
 
 /** An attachment with everything that its delegates are called with. */

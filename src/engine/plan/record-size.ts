@@ -1,7 +1,7 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
-import { mayLeaveAddress } from "#engine/record/ipam.ts";
+import { mayLeaveAddress } from "#cni/runtime/ipam.ts";
 import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
 
 /*

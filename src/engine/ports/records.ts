@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { type AttachmentRecord, isOfPod, type RecordedSandbox } from "#engine/record/record.ts";
+import { type AttachmentRecord, isOfPod } from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { ComparedPod } from "./cluster.ts";
@@ -89,7 +89,7 @@ export interface RecordWriter {
    * @param sandbox with a usable record, as it was read or created
    * @throws CniError 5 when they cannot be removed, 11 when there is a record of another ADD
    */
-  finish(sandbox: RecordKey | RecordedSandbox): Promise<void>;
+  finish(sandbox: RecordKey & Partial<AttachmentRecord>): Promise<void>;
   /**
    * Renames unusable record and plan, if any, so that they are ignored but can be examined.
    * @throws CniError 5 when they cannot be renamed, 11 when there is a usable record: another process has written it meanwhile

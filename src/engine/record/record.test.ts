@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AttachmentRecord, byAge, sandboxNames } from "./record.ts";
+import { type AttachmentRecord, byAge } from "./record.ts";
 
 const record = (keys: Partial<AttachmentRecord>): AttachmentRecord => ({
   ...{ containerId: "c".repeat(64), ifName: "eth0", netns: "", cniVersion: "1.0.0" },
@@ -16,13 +16,4 @@ test.each<[string, older: Partial<AttachmentRecord>, newer: Partial<AttachmentRe
   const last = record({ clockMs: 2, createdAt: "2026-01-02T00:00:00Z", ...newer });
   expect([first, last].toSorted(byAge("b1"))).toEqual([first, last]);
   expect([last, first].toSorted(byAge("b1"))).toEqual([first, last]);
-});
-
-test("sandboxNames() names pods, containers without a pod, and at most ten", () => {
-  const pod = (i: number) => record({ pod: { namespace: "default", name: `p${i}`, uid: "u" } });
-  const ten = Array.from({ length: 10 }, (_, i) => pod(i));
-  const names = ten.map((_, i) => `default/p${i}`).join(", ");
-  expect(sandboxNames([record({})])).toBe("1 (cccccccccccc)");
-  expect(sandboxNames(ten)).toBe(`10 (${names})`);
-  expect(sandboxNames([...ten, pod(10), pod(11)])).toBe(`12 (${names} and 2 more)`);
 });

@@ -12,13 +12,13 @@ export function isSame(a: RecordKey | undefined, b: RecordKey | undefined): bool
 }
 
 /** Whether two records are of one ADD: a runtime may attach a container again under its ID. */
-export function isOfSameAdd(a: RecordedSandbox, b: RecordKey & Partial<RecordedSandbox>): boolean {
+export function isOfSameAdd(a: AttachmentRecord, b: Partial<AttachmentRecord>): boolean {
   const { createdAt, clockMs, bootId } = a;
   return createdAt === b.createdAt && clockMs === b.clockMs && bootId === b.bootId;
 }
 
-/** A sandbox that is attached, or was. */
-export interface RecordedSandbox extends RecordKey {
+/** A sandbox that is attached, or was: its attachments as resolved at ADD, for DEL, CHECK and GC. */
+export interface AttachmentRecord extends RecordKey {
   readonly netns: string;
   /**
    * Which process the path leads to, as the shim identifies it; "" if it cannot. Absent when the
@@ -54,22 +54,18 @@ export interface RecordedSandbox extends RecordKey {
   readonly pendingStatus?: Readonly<Record<string, string>>;
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
-}
-
-/** The attachments of one sandbox, as resolved at ADD, for DEL, CHECK and GC. */
-export interface AttachmentRecord extends RecordedSandbox {
   /** In the order of attachment; the default network first. */
   readonly attachments: readonly RecordedAttachment[];
 }
 
 /** A time by `EngineDeps.clock`, which starts again in each boot. */
-export interface BootTime {
+interface BootTime {
   readonly bootId: string;
   readonly clockMs: number;
 }
 
 /** Why a record remains although its sandbox should be detached. */
-export interface FailedTeardown {
+interface FailedTeardown {
   /** ISO 8601; for people. */
   readonly firstFailedAt: string;
   /** Since when all DELs of an attachment have left only what can be given up, in the last one's boot. */
@@ -84,7 +80,7 @@ export interface FailedTeardown {
 }
 
 /** The device of an attachment, as it was allocated. */
-export interface AttachedDevice extends AllocatedDevice {
+interface AttachedDevice extends AllocatedDevice {
   /** "" when the pod requested the device and the definition names no resource. */
   readonly resourceName: string;
 }
@@ -96,7 +92,7 @@ export interface AttachedDevice extends AllocatedDevice {
 type AttachmentState = "planned" | "attempted" | "attached" | "detaching" | "owed";
 
 /** How a plugin ended the ADD of an attachment: in any way but with exit status 0. */
-export interface FailedAdd {
+interface FailedAdd {
   /** Its position, from 0: those after it never ran. The teardown plan ends before one that could not be executed. */
   readonly position: number;
   readonly code: number;
@@ -179,19 +175,6 @@ export function mayRun({ teardown }: AttachmentRecord): boolean {
 }
 
 /**
- * The attachments that have to be detached, in the order of attachment. What was never attempted
- * needs no DEL. Progress is not durable immediately, so after a reboot everything planned may have
- * run.
- */
-export function attachmentsToDetach(
-  { attachments, bootId }: Pick<AttachmentRecord, "attachments" | "bootId">,
-  currentBootId: string,
-): readonly RecordedAttachment[] {
-  if (bootId !== currentBootId) return attachments;
-  return attachments.filter(({ state }) => state !== "planned");
-}
-
-/**
  * Sorts records by age, the oldest first. Setting the machine's clock changes nothing for records
  * of one boot ID. Two processes of one boot can read different ones, so of two boot IDs the clock and
  * the date decide; if they contradict each other, the date was set back since an earlier boot.
@@ -213,13 +196,6 @@ export function begunTeardown(
   lastError = "its DEL has begun and not succeeded",
 ): FailedTeardown {
   return { firstFailedAt: at, failedAt: at, attempts: 0, lastError, reason: "TryAgainLater" };
-}
-
-/** How many sandboxes there are, and the first ten by name; for people. */
-export function sandboxNames(records: readonly AttachmentRecord[]): string {
-  const names = records.slice(0, 10).map(sandboxName).join(", ");
-  const more = records.length > 10 ? ` and ${records.length - 10} more` : "";
-  return `${records.length} (${names}${more})`;
 }
 
 /** The pod of a record, or its container if it has no pod; for people. */

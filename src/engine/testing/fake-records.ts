@@ -2,6 +2,7 @@ import { strictEqual } from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { teardownPlan } from "#engine/del/planned-dels.ts";
 import type {
   DamagedRecord,
   RecordList,
@@ -9,17 +10,8 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import {
-  type AttachmentRecord,
-  begunTeardown,
-  isOfSameAdd,
-  type RecordedSandbox,
-} from "#engine/record/record.ts";
-import {
-  type StoredRecord,
-  type TeardownPlan,
-  teardownPlan,
-} from "#engine/record/teardown-plan.ts";
+import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
+import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -90,7 +82,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
 
   async flush(): Promise<void> {}
 
-  async finish(key: RecordKey | RecordedSandbox): Promise<void> {
+  async finish(key: RecordKey & Partial<AttachmentRecord>): Promise<void> {
     if (this.failFinish !== undefined) throw this.failFinish;
     this.#checkOwn(key);
     await this.remove(key);
@@ -227,7 +219,7 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
     this.#entries.set(name(record), { key: { containerId, ifName }, ...written });
   }
 
-  #checkOwn(of: RecordKey | RecordedSandbox): void {
+  #checkOwn(of: RecordKey & Partial<AttachmentRecord>): void {
     if (this.failLoad !== undefined || this.#damagedRecords.has(name(of))) return;
     const found = parsed<AttachmentRecord>(this.#entries.get(name(of))?.record);
     if (found === undefined || isOfSameAdd(found, of)) return;

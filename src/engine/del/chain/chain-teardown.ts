@@ -1,10 +1,10 @@
 import { CniError, CniErrorCode } from "#cni/error.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
+import { ipamCall, ipamCallAfter } from "#cni/runtime/ipam.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import type { EventReason } from "#engine/ports/cluster.ts";
-import { ipamCall, ipamCallAfter } from "#engine/record/ipam.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { withConfOfNow } from "./conf-of-now.ts";
 import { AddressesOfOthers } from "./held-address.ts";

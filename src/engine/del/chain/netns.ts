@@ -7,10 +7,10 @@ import {
   type UnusableRecord,
 } from "#engine/call/netns-path.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import { attachmentsToDetach } from "#engine/del/planned-dels.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import {
   type AttachmentRecord,
-  attachmentsToDetach,
   byAge,
   isSame,
   mayRun,

@@ -1,5 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import { delCallsOfStored } from "#cni/runtime/chain.ts";
+import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
@@ -10,7 +11,6 @@ import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
 import { delegateArgs } from "#engine/plan/plan-attachments.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import { runtimeConf } from "#engine/record/recorded-conf.ts";
 import { heldInterfaces } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
 

@@ -1,6 +1,6 @@
 import type { CallContext } from "#engine/call/call-context.ts";
+import { plannedNetwork } from "#engine/del/planned-dels.ts";
 import { isSame } from "#engine/record/record.ts";
-import { plannedNetwork } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 
 /** The interfaces of a container's other records: nerdctl attaches a container to several lists. */

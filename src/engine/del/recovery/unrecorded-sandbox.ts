@@ -3,12 +3,12 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
+import { teardownPlan } from "#engine/del/planned-dels.ts";
 import {
   type AttachmentRecord,
   begunTeardown,
   type RecordedAttachment,
 } from "#engine/record/record.ts";
-import { teardownPlan } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";

@@ -1,4 +1,4 @@
-import { type AttachmentRecord, usableRecord } from "./record.ts";
+import { type AttachmentRecord, sandboxName, usableRecord } from "#engine/record/record.ts";
 
 /**
  * Whether a runtime of Kubernetes attached a sandbox: these always name it in CNI_ARGS. nerdctl and
@@ -33,4 +33,11 @@ export function isDetachedByPrimary(record: AttachmentRecord, primary: string): 
 /** Whether only Plexus can detach a pod's sandbox, although the primary CNI would get its DEL. */
 export function isLostWithoutPlexus(record: AttachmentRecord, primary: string): boolean {
   return isOfKubernetes(record) && !isOnPrimaryOnly(record, primary);
+}
+
+/** How many sandboxes there are, and the first ten by name; for people. */
+export function sandboxNames(records: readonly AttachmentRecord[]): string {
+  const names = records.slice(0, 10).map(sandboxName).join(", ");
+  const more = records.length > 10 ? ` and ${records.length - 10} more` : "";
+  return `${records.length} (${names}${more})`;
 }

@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { bootId, type EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
-import { attachmentsToDetach } from "./record.ts";
-import { stepsToReplay } from "./teardown-plan.ts";
+import { attachmentsToDetach, stepsToReplay } from "./planned-dels.ts";
 
 /** What the records and plans of an ADD that fails at its second of three networks said, write by write. */
 async function writesOfFailedAdd(): Promise<EngineLab["records"]["writes"]> {

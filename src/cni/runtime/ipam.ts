@@ -1,6 +1,6 @@
 import { ipamType } from "#cni/conf/plugin-conf.ts";
-import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
+import type { DelegateCall } from "./delegate.ts";
 
 /**
  * Plugins whose DEL without a namespace succeeds before it reaches the IPAM plugin. Only add
