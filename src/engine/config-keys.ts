@@ -67,7 +67,6 @@ export const networkKeys = {
     schema: () => z.array(confObject()).readonly(),
     accepts: (value) =>
       Array.isArray(value) && value.every(isJsonObject) && infiniteNumbers(value).length === 0,
-    excludes: "clusterNetwork",
     default: [],
     description:
       "Inline CNI configurations instead of `clusterNetwork`: every pod gets all of them, the first as the default network. An empty list counts as absent.",

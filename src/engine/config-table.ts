@@ -10,8 +10,6 @@ export interface ConfigKey {
   readonly schema: () => z.ZodType;
   /** Whether a value is known to be valid, without zod. */
   readonly accepts?: (value: Json) => boolean;
-  /** A key that cannot be given as well. */
-  readonly excludes?: string;
   readonly default?: unknown;
   /** Whether plexusd reads the key only when it starts. @default false */
   readonly restart?: boolean;
@@ -41,29 +39,19 @@ export function schemaOf<K extends ConfigKeys>(keys: K): z.ZodType<KeyValues<K>>
   // A process uses a schema only a few times, so compiling it, zod's default, would take longer.
   z.config({ jitless: true });
   const members = Object.entries(keys).map(([name, key]) => [name, key.schema().exactOptional()]);
-  return z.strictObject(Object.fromEntries(members)).superRefine((values, context) => {
-    for (const [name, message] of exclusions(keys, values))
-      context.addIssue({ code: "custom", path: [name], message });
-  }) as z.ZodType<KeyValues<K>>;
+  const error = "cannot be set with clusterNetwork";
+  const object = z.strictObject(Object.fromEntries(members));
+  return object.refine(hasOneDefault, { path: ["delegates"], error }) as z.ZodType<KeyValues<K>>;
 }
 
 /** Whether the values are known to be valid, without zod. */
 export function areAccepted(keys: ConfigKeys, values: JsonObject): boolean {
   const isAccepted = ([name, value]: [string, Json]) => keys[name]?.accepts?.(value) === true;
-  return Object.entries(values).every(isAccepted) && exclusions(keys, values).length === 0;
-}
-
-/** The keys that exclude another one which is given as well, each with the problem. */
-function exclusions(
-  keys: ConfigKeys,
-  values: Readonly<Record<string, unknown>>,
-): [name: string, problem: string][] {
-  return Object.entries(keys).flatMap(([name, { excludes: other = "" }]) =>
-    isGiven(values[name]) && isGiven(values[other]) ? [[name, `cannot be set with ${other}`]] : [],
-  );
+  return Object.entries(values).every(isAccepted) && hasOneDefault(values);
 }
 
 /** Multus writes an empty list of `delegates` next to `clusterNetwork`. */
-function isGiven(value: unknown): boolean {
-  return Array.isArray(value) || typeof value === "string" ? value.length > 0 : false;
+function hasOneDefault(values: Readonly<Record<string, unknown>>): boolean {
+  const { clusterNetwork = "", delegates } = values;
+  return clusterNetwork === "" || !Array.isArray(delegates) || delegates.length === 0;
 }
