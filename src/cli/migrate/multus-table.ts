@@ -56,7 +56,7 @@ const installs = "not needed: plexusctl install writes Plexus's own executables"
 const writesConf = "plexusd writes the node's configuration: the keys of that file are in this one";
 const unusedByMultus = "left out: Multus does not use it in its own configuration either";
 
-/** Every key and argument, with its counterpart and what a comment says about it. */
+/** Every key and argument, with its counterpart and what a comment says about it. @internal */
 export const multusRows: readonly MultusRow[] = [
   ...["cniVersion", "name", "type", "prevResult", "runtimeConfig"].map((key) => ({ key })),
   { key: "cni.dev/valid-attachments" },
