@@ -435,6 +435,13 @@ describe("the chart's values", () => {
     await expect(renderChart({ values })).rejects.toThrow(message);
   });
 
+  test("accept a former key, of which plexusd warns", async () => {
+    const all = await renderChart({ values: { config: { delBudgetMs: 1, logLevel: "warn" } } });
+    expect(byKind("ConfigMap", all).data["platform.yaml"]).toContain("delBudgetMs: 1");
+    expect(configOf(all)).toMatchObject({ logLevel: "warn" });
+    expect(configOf(all)).not.toHaveProperty("delBudgetMs");
+  });
+
   test.each([
     ["an unknown value", { metricz: {} }, "metricz"],
     ["an unknown value of a section", { metrics: { monitored: true } }, "monitored"],
