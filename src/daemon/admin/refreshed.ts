@@ -1,5 +1,5 @@
+import { problemsText } from "#engine/hotplug/reports/conditions.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
-import { problemsText } from "#engine/hotplug/reports/problem-texts.ts";
 
 export const refreshPage = "refresh";
 

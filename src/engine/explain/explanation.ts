@@ -1,6 +1,6 @@
 import type { CniArgs } from "#cni/args.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/conditions.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
-import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { PodName, PodState, StatusFailure } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { Condition } from "#lib/condition.ts";

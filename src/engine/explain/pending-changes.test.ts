@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/conditions.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { PendingChange } from "./explanation.ts";
 import { PendingChanges } from "./pending-changes.ts";

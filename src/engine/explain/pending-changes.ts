@@ -1,6 +1,6 @@
 import type { PodChanges } from "#engine/hotplug/desired-networks.ts";
+import type { HotPlugProblem } from "#engine/hotplug/reports/conditions.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
-import type { HotPlugProblem } from "#engine/hotplug/reports/problem-texts.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { explainedProblem, type PendingChange } from "./explanation.ts";

@@ -21,8 +21,8 @@ import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
 import { OperationLog } from "./reports/operation-log.ts";
+import type { NamedAttachment } from "./reports/conditions.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
-import { failedText, type NamedAttachment } from "./reports/problem-texts.ts";
 import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandboxes.ts";
 
 /*
@@ -157,10 +157,7 @@ async function attachOrUndo(
     emitAttached(ctx, pod, [routed]);
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
-    for (const err of await rollBack(ctx, record)) {
-      ctx.logger.error({ err }, "cannot roll back the attachment, which stays recorded");
-      log.warn("remove", failedText("remove", err));
-    }
+    for (const left of await rollBack(ctx, record)) log.failed("remove", planned, left);
     throw error;
   }
 }

@@ -136,7 +136,7 @@ test("hotPlug() leaves the others when a network cannot be plugged, and undoes i
   const [add] = pod.lab.plugins.of("macvlan", "ADD");
   expect(pod.lab.plugins.of("macvlan", "DEL")[0]?.conf).toEqual(add?.conf);
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net3 default/c"]);
-  expect(pod.newEvents()[0]).toMatch(/^FailedAddingInterface: .*default\/b \(net2\).*parent busy/);
+  expect(pod.newEvents()[1]).toMatch(/^FailedAddingInterface: .*default\/b \(net2\).*parent busy/);
   pod.lab.plugins.unscript("macvlan ADD");
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect((await pod.recorded()).at(-1)).toBe("net2 default/b");

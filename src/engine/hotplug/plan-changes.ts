@@ -12,7 +12,7 @@ import { resolveSelection } from "#engine/plan/requested-networks.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
-import type { HotPlugProblem } from "./reports/problem-texts.ts";
+import type { HotPlugProblem } from "./reports/conditions.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
 
 /** What an edit attaches, if it breaks no rule. */

@@ -1,14 +1,29 @@
-import { type CniError, CniErrorCode } from "#cni/error.ts";
+import { type CniError, CniErrorCode, subjectPrefix, withoutSubject } from "#cni/error.ts";
+import type { PlanProblem } from "#engine/plan/problems.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
+import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { Condition } from "#lib/condition.ts";
 import { reasonRow } from "#lib/reasons.ts";
-import {
-  type HotPlugProblem,
-  type NamedAttachment,
-  nameOf,
-  next,
-  problemText,
-} from "./problem-texts.ts";
+
+/** Why an element of a running pod's annotation, or all of it, is not in effect. */
+export interface HotPlugProblem extends PlanProblem {
+  /** The interface of the element, if it is known. */
+  readonly ifName?: string | undefined;
+  /** Whether the network could not be detached. @default false */
+  readonly isRemoval?: boolean;
+}
+
+/** What an event names: `network shop/a (net1): WHY`. */
+function problemText({ error: { message }, network, ifName }: HotPlugProblem): string {
+  if (network === undefined || message.startsWith(`network ${network} (`)) return message;
+  const name = ifName === undefined ? network : nameOf({ displayName: network, ifName });
+  return `${subjectPrefix(name)}${withoutSubject(message, network)}`;
+}
+
+/** The problems in one line, each once. */
+export function problemsText(problems: readonly HotPlugProblem[]): string {
+  return [...new Set(problems.map(problemText))].join("; ");
+}
 
 /** The namespace has nothing that is certainly the pod's, or only its IP addresses. */
 export const wrongMac: Condition = {
@@ -17,7 +32,10 @@ export const wrongMac: Condition = {
     "no interface of the pod has the MAC address that its plugin reported: Plexus changes its networks only if the recorded IP addresses are there; report it to the plugin's maintainers, unless the pod changed the address",
 };
 
-/** What an attempt has found. What operations failed for has an event, and what may end by itself needs none. */
+const again =
+  "Plexus tries again with backoff, and at once when the annotation or the definition changes";
+
+/** What an attempt has found. What stopped all of it, and may end by itself, needs no event. */
 export function conditionOf(problem: HotPlugProblem): Condition {
   const { error, network, isRemoval } = problem;
   const message = problemText(problem);
@@ -26,18 +44,16 @@ export function conditionOf(problem: HotPlugProblem): Condition {
     const what = `the annotation was edited, but ${message}`;
     return { reason: "InterfaceAddRejected", message: what, step, lacksNetworks: true };
   }
-  if (isRemoval === true)
-    return { reason: "FailedRemovingInterface", message, next: next.remove, isQuiet: true };
+  if (isRemoval === true) {
+    const next = "Plexus keeps its record and tries again with backoff";
+    return { reason: "FailedRemovingInterface", message, next };
+  }
+  if (isRemoval === false)
+    return { reason: "FailedAddingInterface", message, next: again, lacksNetworks: true };
   const isInvalid = network === undefined && error.code === CniErrorCode.InvalidRequest;
-  const isFailed = isRemoval === false;
-  const later = isFailed ? next.add : next.refuse;
-  return {
-    reason: isFailed ? "FailedAddingInterface" : "InterfaceAddRejected",
-    message,
-    next: isInvalid ? kept(error) : later,
-    lacksNetworks: true,
-    isQuiet: isFailed || error.transient || error.cause instanceof HostGoneError,
-  };
+  const next = isInvalid ? kept(error) : `the pod keeps its networks; ${again}`;
+  const isQuiet = error.transient || error.cause instanceof HostGoneError;
+  return { reason: "InterfaceAddRejected", message, next, lacksNetworks: true, isQuiet };
 }
 
 /** The network of the node is no matter of the annotation. */
@@ -51,4 +67,12 @@ export function notManaged(unknown: readonly NamedAttachment[]): Condition {
   const names = unknown.map(nameOf).join(", ");
   const message = `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
   return { reason: "NotManaged", message };
+}
+
+/** A network of a pod, as texts name it. */
+export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
+
+/** A network of a pod with its interface. */
+function nameOf({ displayName, ifName }: NamedAttachment): string {
+  return `${displayName} (${ifName})`;
 }

@@ -1,16 +1,10 @@
 import { type CniError, defectIn } from "#cni/error.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
-import type { EventReason } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { NamedAttachment } from "./conditions.ts";
 import type { HotPlugOperation } from "./outcome.ts";
-import { failedText, type NamedAttachment } from "./problem-texts.ts";
 
-const failureReasons = {
-  add: "FailedAddingInterface",
-  remove: "FailedRemovingInterface",
-} as const satisfies Record<HotPlugOperation["op"], EventReason>;
-
-/** Tells of each operation on a running sandbox: in the log, by an event, and in the pod's status. */
+/** Tells of each operation on a running sandbox: in the log, and in the pod's status. */
 export class OperationLog {
   readonly operations: HotPlugOperation[] = [];
   readonly #sandbox: LockedSandbox;
@@ -31,19 +25,11 @@ export class OperationLog {
     { displayName: network, ifName }: NamedAttachment,
     error: CniError,
   ): void {
-    const text = failedText(op, error);
     const published = this.#publish();
     this.operations.push({ op, result: "error", network, ifName, error, published });
-    const { code, reason } = error;
+    const { code, reason, message } = error;
     const fields = omitUndefined({ network, ifName, code, reason, err: defectIn(error) });
-    this.#sandbox.ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${text}`);
-    this.warn(op, text);
-  }
-
-  /** An event alone. */
-  warn(op: HotPlugOperation["op"], message: string): void {
-    const { ctx, pod } = this.#sandbox;
-    ctx.deps.events.record(pod, { type: "Warning", reason: failureReasons[op], message });
+    this.#sandbox.ctx.logger.error(fields, `cannot ${op} the network of a running pod: ${message}`);
   }
 
   /** @returns whether the pod shows its status */

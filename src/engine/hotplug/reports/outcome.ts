@@ -1,5 +1,5 @@
 import type { CniError } from "#cni/error.ts";
-import type { HotPlugProblem } from "./problem-texts.ts";
+import type { HotPlugProblem } from "./conditions.ts";
 
 /** One network that was plugged or unplugged, or should have been. */
 export interface HotPlugOperation {
