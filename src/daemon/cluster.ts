@@ -2,6 +2,7 @@ import type {
   ClusterSource,
   DefinitionSource,
   EventRecorder,
+  EventText,
   StatusPublisher,
 } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
@@ -9,7 +10,6 @@ import { emptyPorts, emptySource, loggedEvents } from "#engine/ports/empty-ports
 import type { Logger } from "#engine/ports/logger.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
-import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
@@ -34,7 +34,7 @@ export interface Cluster {
   >;
   readonly resourceApi?: ResourceApi;
   /** Records an event on the Node; without an API, nothing does. */
-  recordOnNode(event: NodeEvent): void;
+  recordOnNode(event: EventText): void;
   /** Authorizes readers of the metrics; absent without an API. */
   readonly accessReview?: AccessReview;
   /** Waits a moment for pending writes. */

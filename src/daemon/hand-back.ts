@@ -77,12 +77,12 @@ export async function handBackNode(options: HandBackOptions): Promise<void> {
     if (!(await isCrioRunning())) for (const record of leaving) await records.finish(record);
     logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");
     const message = `Plexus was deleted: the container runtime uses ${next.file}`;
-    cluster.recordOnNode({ type: "Normal", reason: "NodeHandedBack", message });
+    cluster.recordOnNode({ reason: "NodeHandedBack", message });
   } catch (error) {
     const reason = errorMessage(error);
     logger.warn({ reason }, "Plexus was deleted, but the node is not handed back");
     const message = `Plexus was deleted, but this node still needs it: ${reason}. ${recovery}`;
-    cluster.recordOnNode({ type: "Warning", reason: "NodeNotHandedBack", message });
+    cluster.recordOnNode({ reason: "NodeNotHandedBack", message });
   }
 }
 

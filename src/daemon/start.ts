@@ -17,7 +17,7 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, nothingAt, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
-import { textOf } from "#lib/condition.ts";
+import { eventOf } from "#lib/condition.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer, type IdleOptions } from "#serving/call-server.ts";
@@ -138,8 +138,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
     stop: (opened) => opened.close(),
   });
   config.onInvalid((problem) => {
-    const found = invalidConfiguration(problem);
-    cluster.recordOnNode({ type: "Warning", reason: found.reason, message: textOf(found) });
+    cluster.recordOnNode(eventOf(invalidConfiguration(problem)));
   });
   const devices = await openDeviceSources({ ...options, config, cluster });
   const view = await readHostView();
@@ -227,7 +226,7 @@ function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[
   const { http } = config.current();
   const onFailure = (problem: string): void => {
     const message = `${problem}; plexusd serves calls without it, and tries again`;
-    cluster.recordOnNode({ type: "Warning", reason: "PortUnavailable", message });
+    cluster.recordOnNode({ reason: "PortUnavailable", message });
   };
   const servers: OptionalServer[] = [];
   if (http !== undefined) {

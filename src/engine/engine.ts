@@ -21,7 +21,7 @@ import { check } from "#engine/check/check.ts";
 import { defaultNetworkDels } from "#engine/del/default-plan.ts";
 import { del } from "#engine/del/del.ts";
 import { rewordedForDel } from "#engine/del/reworded.ts";
-import { CallHistory, type FailedAdds, type IsOpen } from "#engine/explain/call-history.ts";
+import { CallHistory } from "#engine/explain/call-history.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import { type ExplainOptions, explainPod } from "#engine/explain/explain-pod.ts";
 import type { Explanation } from "#engine/explain/explanation.ts";
@@ -57,7 +57,7 @@ export class Engine {
   readonly #leftovers: Leftovers;
   readonly #sandboxes: RunningSandboxes;
   readonly #hotPlug: HotPlug;
-  readonly #history = new CallHistory();
+  readonly history = new CallHistory();
   /** What is found about running pods. */
   readonly findings: PodFindings;
   /** What the last ADD of a pod said about the runtime. */
@@ -88,7 +88,7 @@ export class Engine {
       tools.noteAnswered();
       this.#refreshLeftovers(call, outcome);
     };
-    this.#history.note(call, outcome, this.#deps.now());
+    this.history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
       log();
       afterAnswer();
@@ -243,29 +243,19 @@ export class Engine {
 
   /** Everything known about a pod's networks. @throws CniError when the records cannot be read */
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
-    const { findings } = this;
-    return explainPod({ ...this.#deps, history: this.#history, findings }, pod, options);
+    const { history, findings } = this;
+    return explainPod({ ...this.#deps, history, findings }, pod, options);
   }
 
   /** Why the last ADD of the pod failed; undefined if it did not. */
   failedAdd(pod: CalledPod): Failure | undefined {
-    const last = this.#history.of(pod).find(({ command }) => command === "ADD");
+    const last = this.history.of(pod).find(({ command }) => command === "ADD");
     return last?.message === undefined ? undefined : { ...last, message: last.message };
   }
 
   /** Notes an ADD that has failed in another process. */
   noteFailedAdd(pod: CalledPod, failure: Failure): void {
-    this.#history.add(pod, { command: "ADD", at: this.#deps.now(), ...failure });
-  }
-
-  /** As {@link CallHistory.failedAdds}, until now. */
-  failedAdds(isOpen: IsOpen): FailedAdds[] {
-    return this.#history.failedAdds(this.#deps.now(), isOpen);
-  }
-
-  /** As {@link CallHistory.overcomeAdds}, until now. */
-  overcomeAdds(isOpen: IsOpen): string[] {
-    return this.#history.overcomeAdds(this.#deps.now(), isOpen);
+    this.history.add(pod, { command: "ADD", at: this.#deps.now(), ...failure });
   }
 }
 

@@ -1,11 +1,16 @@
-import type { ClusterSource, EventRecorder, StatusPublisher } from "#engine/ports/cluster.ts";
+import type {
+  ClusterSource,
+  EventRecorder,
+  EventText,
+  StatusPublisher,
+} from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
-import { ApiEventRecorder, type NodeEvent } from "#kube/events/event-recorder.ts";
+import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
@@ -54,7 +59,7 @@ export interface KubeAdapter {
   /** Undefined outside of a pod. */
   readonly ownDaemonSet: OwnDaemonSet | undefined;
   /** Records an event on this node's Node. Never waits, never throws. */
-  recordOnNode(event: NodeEvent): void;
+  recordOnNode(event: EventText): void;
   /** Removes the taints with this key from this node's Node. @throws ApiError */
   removeTaint(key: string): Promise<boolean>;
   /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */

@@ -37,3 +37,8 @@ export function worstFirst<C extends Condition>(conditions: readonly C[]): C[] {
 export function textOf({ message, step, next }: Condition): string {
   return [message, step, next].filter((part) => part !== undefined).join("; ");
 }
+
+/** A condition as the text of an event. */
+export function eventOf(condition: Condition): Pick<Condition, "reason" | "message"> {
+  return { reason: condition.reason, message: textOf(condition) };
+}

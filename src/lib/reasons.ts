@@ -126,19 +126,18 @@ const table = {
 export const verdicts = ["problem", "wait", "warning", "ok"] as const;
 export type Verdict = (typeof verdicts)[number];
 
-/** Mistakes that only the owner of a pod or of its networks can correct, beside codes 100 and 101. */
-const ofOwners: readonly string[] = ["InvalidDefinition", "MetaPlugin"];
-
 /**
- * The verdicts of what is found of nodes and pods beside Plexus's own errors: nothing else has one.
+ * The verdicts of what is found of nodes and pods: nothing else has one. Of Plexus's own errors, codes
+ * 100 and 101 and those here are mistakes that only the owner of a pod or of its networks can correct.
  * It is a problem where pods run without what they ask for, or where they will not start, or not any
  * more after the next restart.
  */
 const findings = {
   ok: [
-    ...["AgentReady", "Attached", "AttachedByOther", "ChainedPlugins", "ConfigInEffect"],
-    ...["DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds", "NoLeftovers"],
-    ...["NothingRequested", "PlexusConfActive", "PodEnded", "PodsAttached", "Ready", "ShimReady"],
+    ...["AddedInterface", "AgentReady", "Attached", "AttachedByOther", "ChainedPlugins"],
+    ...["ConfigInEffect", "DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds"],
+    ...["NoLeftovers", "NodeHandedBack", "NothingRequested", "PlexusConfActive", "PodEnded"],
+    ...["PodsAttached", "PrimaryNetworkChanged", "Ready", "RemovedInterface", "ShimReady"],
     ...["SourceReady", "TokenValid"],
   ],
   wait: [
@@ -147,14 +146,29 @@ const findings = {
   ],
   warning: [
     ...["AddressOutsideRange", "AddressTaken", "AgentRefusesPlugins", "AnnotationChanged"],
+    ...[
+      "AttachmentForgotten",
+      "DeviceInUse",
+      "LeftoverAttachment",
+      "PortUnavailable",
+      "StatusLate",
+    ],
     ...["ConfNotWritten", "ConfigNotInEffect", "DefinitionChanged", "DirectoryWritable"],
-    ...["FailedRemovingInterface", "LeftByMultus", "Leftovers", "ListCollected"],
+    ...[
+      "FailedRemovingInterface",
+      "InvalidDefinition",
+      "LeftByMultus",
+      "Leftovers",
+      "ListCollected",
+      "MetaPlugin",
+    ],
     ...["PluginsLeftOut", "RecordSetAside", "ShimOutdated", "TokenNotRenewed"],
   ],
   problem: [
-    ...["AnnotationIgnored", "DirectoryUnusable", "FailedAddingInterface"],
+    ...["AnnotationIgnored", "AttachFailed", "DirectoryUnusable", "FailedAddingInterface"],
     ...["InterfaceAddRejected", "InterfaceLost", "InvalidConfiguration", "IpamExhausted"],
-    ...["KernelSupport", "MasterMissing", "NotAttached", "NotManaged", "NotReady", "OtherNode"],
+    ...["KernelSupport", "MasterMissing", "NodeNotHandedBack", "NotAttached", "NotManaged"],
+    ...["NotReady", "OtherNode"],
     ...["PathNotMounted", "PlexusConfForeignRename"],
     ...["PlexusConfMissing", "PlexusConfShadowed", "PlexusConfWaiting", "PluginDaemonUnavailable"],
     ...["PluginDenied", "PluginDirRefused", "PluginFailed", "PodNotFound", "PrimaryConfMissing"],
@@ -166,12 +180,17 @@ const findings = {
 /** Why something is as `explain`, `doctor` or an event says: stable, for scripts. */
 export type FindingReason = Reason | (typeof findings)[Verdict][number];
 
+/** The type of a reason's events. */
+export function eventTypeOf(reason: FindingReason): "Normal" | "Warning" {
+  return verdictOf(reason) === "ok" ? "Normal" : "Warning";
+}
+
 /** The verdict of a reason. */
 export function verdictOf(reason: FindingReason): Verdict {
   const listed = verdicts.find((each) => (findings[each] as readonly string[]).includes(reason));
   if (listed !== undefined) return listed;
   const { code } = reasonRow(reason as Reason);
-  return [100, 101].includes(code) || ofOwners.includes(reason) ? "warning" : "problem";
+  return [100, 101].includes(code) ? "warning" : "problem";
 }
 
 type KeyOf<T> = T extends unknown ? keyof T : never;

@@ -76,7 +76,7 @@ async function forget(
       code = ExitCode.Failed;
       continue;
     }
-    for (const attachment of attachmentsToDetach(record, now.bootId))
+    for (const attachment of attachmentsToDetach(record, now.bootId()))
       output.out(lossOf(attachment));
     await store.finish(record);
     output.out(`${nameOf(record)}: forgotten; no plugin was executed`);

@@ -62,6 +62,7 @@ export class AdminAnswers {
     const { config, cluster, nodeConf, view, records, engine, flags } = this.#options;
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const { source } = cluster;
+    const now = new Date().toISOString();
     const listed = await records.list();
     const isOpen = isStillOpen(listed.records, cluster.node?.nodePods.list());
     const report: NodeReport = omitUndefined({
@@ -79,8 +80,8 @@ export class AdminAnswers {
       leftovers: await engine.countLeftovers(),
       podProblems: this.#podProblems(),
       callsInFlight: await this.#options.callsInFlight(),
-      failedAdds: engine.failedAdds(isOpen),
-      overcomeAdds: engine.overcomeAdds(isOpen),
+      failedAdds: engine.history.failedAdds(now, isOpen),
+      overcomeAdds: engine.history.overcomeAdds(now, isOpen),
       settings: await this.#settings(),
       configFile: flags.config,
       damagedRecords: listed.damaged.map(({ error }) => error.message),

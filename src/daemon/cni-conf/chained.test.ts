@@ -402,7 +402,6 @@ test("a plugin that is not installed is a problem: pods fail until its agent ins
       "linkerd-cni: not installed, so new pods fail, or with CRI-O start without Plexus",
   });
   const event = {
-    type: "Warning",
     reason: "NextPluginMissing",
     message: expect.stringMatching(
       /^linkerd-cni: not installed, .* CRI-O start without Plexus; start the agent/,

@@ -341,7 +341,6 @@ test("the Node gets an event when new pods fail because the shim was removed", a
   const reason = `plexus is not installed in ${node.bin}; restart plexusd's pod, which installs it`;
   await eventually(() =>
     expect(conf.events.at(-1)).toEqual({
-      type: "Warning",
       reason: "PlexusConfWaiting",
       message: `${reason}; new pods on this node fail or wait until then`,
     }),
@@ -364,7 +363,6 @@ test("names the file that it takes over as that of a renamed primary, and when",
     next: expect.stringMatching(/ fail until 20-calico.conflist is taken over in [56]\d s$/),
   });
   expect(conf.events.at(-1)).toMatchObject({
-    type: "Warning",
     reason: "PrimaryConfMissing",
     message: expect.stringMatching(
       /10-calico.conflist is not there; restore the file, .*; new pods .* until 20-/,
@@ -390,7 +388,6 @@ test("records one event when the primary is removed, also after a restart, and n
   await node.install("plexus");
   expect((await node.start()).events).toMatchObject([
     {
-      type: "Warning",
       reason: "PrimaryConfMissing",
       message:
         "the primary CNI's configuration 10-calico.conflist is not there; restore the file, or check the primary CNI's agent; new pods on this node fail until then",

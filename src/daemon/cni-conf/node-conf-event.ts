@@ -1,12 +1,12 @@
-import type { NodeEvent } from "#kube/events/event-recorder.ts";
-import { type Condition, textOf } from "#lib/condition.ts";
+import type { EventText } from "#engine/ports/cluster.ts";
+import { eventOf } from "#lib/condition.ts";
 import { chainConditions, confCondition, type NodeConfStatus } from "./status.ts";
 
 /** The event of the Node for a change of its CNI configuration; undefined if users need not know. */
 export function nodeConfEvent(
   status: NodeConfStatus,
   before: NodeConfStatus,
-): NodeEvent | undefined {
+): EventText | undefined {
   const [found, was] = [confCondition(status), confCondition(before)];
   const isOther = found.reason !== was.reason || found.message !== was.message;
   if (status.state !== "active") {
@@ -19,12 +19,8 @@ export function nodeConfEvent(
     return eventOf(chain);
   if (before.state !== "active") {
     const message = [status.reason, status.warning ?? []].flat().join("; ");
-    return { type: "Normal", reason: found.reason, message };
+    return { reason: found.reason, message };
   }
   if (status.primary === before.primary) return undefined;
-  return { type: "Normal", reason: "PrimaryNetworkChanged", message: status.reason };
-}
-
-function eventOf(found: Condition): NodeEvent {
-  return { type: "Warning", reason: found.reason, message: textOf(found) };
+  return { reason: "PrimaryNetworkChanged", message: status.reason };
 }

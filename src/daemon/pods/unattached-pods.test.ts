@@ -21,8 +21,7 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const reads: string[] = [];
   const time = { at: 0 };
   const findings = new PodFindings({
-    record: ({ name }, { type, reason, message }) =>
-      events.push(`${name}: ${type} ${reason}: ${message}`),
+    record: ({ name }, { reason, message }) => events.push(`${name}: ${reason}: ${message}`),
   });
   const found = (): Condition[] => findings.all().map(({ condition }) => condition);
   const unattached = new UnattachedPods({
@@ -82,9 +81,7 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
     expect(node.found()).toMatchObject([{ reason, message }]);
   }
   expect(node.events).toEqual([
-    expect.stringMatching(
-      /^web: Warning NotAttached: the pod runs without default\/red: .*delete the pod/,
-    ),
+    expect.stringMatching(/^web: NotAttached: the pod runs without default\/red: .*delete the pod/),
   ]);
   node.states.delete("web");
   await node.checkAt(late + 901_000);
@@ -107,7 +104,7 @@ test("a pod whose record is damaged is not reported", async () => {
   node.attach("web");
   node.records.damage(keyOf("web"), "record");
   for (const at of [0, late]) await node.checkAt(at);
-  expect(node.events).toEqual([expect.stringMatching(/^other: Warning NotAttached/)]);
+  expect(node.events).toEqual([expect.stringMatching(/^other: NotAttached/)]);
 });
 
 test("a pod whose invalid annotation was ignored is counted with the reason, and has had its event", async () => {

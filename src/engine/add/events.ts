@@ -22,20 +22,20 @@ export function emitAttached(
     return `${planned.ifName} [${addresses}] from ${planned.displayName}`;
   });
   const added = `Add ${interfaces.join(", ")}`;
-  ctx.deps.events.record(pod, { type: "Normal", reason: "AddedInterface", message: added });
+  ctx.deps.events.record(pod, { reason: "AddedInterface", message: added });
   const ignoring = attached.filter(({ ignoredRequests }) => ignoredRequests.length > 0);
   if (ignoring.length === 0) return;
   const sentences = ignoring.map(({ planned: { displayName, ifName, list }, ignoredRequests }) => {
     return `network ${displayName} (${ifName}): ${ignoredText(ignoredRequests, list)}`;
   });
   const message = sentences.join("; ").slice(0, messageMax);
-  ctx.deps.events.record(pod, { type: "Warning", reason: "IgnoredRequest", message });
+  ctx.deps.events.record(pod, { reason: "IgnoredRequest", message });
 }
 
 /** Emits that a pod starts without its status. */
 export function emitStatusLate(ctx: CallContext, pod: Pod, { message }: StatusFailure): void {
   const text = `network-status was not written before the pod's containers start (${message}): what reads it only then, such as an enforcer of network policies, has to read it again, or create the pod again`;
-  ctx.deps.events.record(pod, { type: "Warning", reason: "StatusLate", message: text });
+  ctx.deps.events.record(pod, { reason: "StatusLate", message: text });
 }
 
 /** Emits the one event saying why a pod could not be attached; none when only the shim has gone. */
@@ -46,7 +46,6 @@ export function emitAttachFailed(ctx: CallContext, pod: Pod | undefined, error: 
   const max = reason === undefined ? messageMax : undefined;
   const parts = [message, details].filter((part) => part !== "").map((part) => part.slice(0, max));
   ctx.deps.events.record(pod, {
-    type: "Warning",
     reason: reason ?? "AttachFailed",
     message: parts.join("; "),
   });

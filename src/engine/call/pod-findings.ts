@@ -42,7 +42,7 @@ export class PodFindings {
       matter,
       ...loud.flatMap(({ step = [], next = [] }) => [step, next].flat()),
     ]);
-    this.#events.record(pod, { type: "Warning", reason, message });
+    this.#events.record(pod, { reason, message });
   }
 
   /** What is found about a pod, the worst first. */

@@ -43,5 +43,5 @@ export function emitLeftover(
 ): void {
   if (pod === undefined) return;
   const message = `could not be detached and stays recorded: ${reason}`;
-  deps.events.record(pod, { type: "Warning", reason: "LeftoverAttachment", message });
+  deps.events.record(pod, { reason: "LeftoverAttachment", message });
 }

@@ -20,8 +20,8 @@ import { isSame, type RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
-import { OperationLog } from "./reports/operation-log.ts";
 import type { NamedAttachment } from "./reports/conditions.ts";
+import { OperationLog } from "./reports/operation-log.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
 import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandboxes.ts";
 
@@ -127,7 +127,7 @@ async function detach(sandbox: SandboxToChange, removed: RecordedAttachment): Pr
   await ctx.deps.records.update({ ...record, ...status }, plan);
   if (failure !== undefined) throw failure.error;
   const message = `Remove ${ifName} from ${displayName}`;
-  ctx.deps.events.record(pod, { type: "Normal", reason: "RemovedInterface", message });
+  ctx.deps.events.record(pod, { reason: "RemovedInterface", message });
 }
 
 /**

@@ -55,6 +55,7 @@ test.each<Case>([
   const attachments = record.attachments.map((each) => ({ ...each, state }));
   const changed = { ...record, createdAt: "CREATED", attachments, bootId: "b1", ...keys };
   const isNothingAt = (netns: string): boolean => netns === "/gone";
-  const now = { bootId: "b1", clockMs: 100_000, date: "2026-01-01T00:00:00Z", isNothingAt };
-  expect(leftoverReason(changed, now)).toBe(reason);
+  const clocks = { clock: () => 100_000, now: () => "2026-01-01T00:00:00Z" };
+  const node = { bootId: () => "b1", ...clocks, isNothingAt };
+  expect(leftoverReason(changed, node)).toBe(reason);
 });

@@ -18,48 +18,36 @@ export function isInterruptedAdd(record: AttachmentRecord, nowMs: number): boole
   return nowMs - record.clockMs >= firstBackoffMs;
 }
 
-/** What a process knows of the node at the moment. */
-export interface NodeNow {
-  readonly bootId: string;
-  /** By `EngineDeps.clock`. */
-  readonly clockMs: number;
-  /** ISO 8601. */
-  readonly date: string;
+/** What a process knows of the node at the moment, for all leftovers that it counts or lists. */
+export interface NodeNow extends Pick<EngineDeps, "bootId" | "clock" | "now"> {
   /** Whether certainly nothing is at the path of a record's namespace. */
   readonly isNothingAt: (netns: string) => boolean;
   /** The records that a later sandbox has replaced. @default none that are known */
   readonly replaced?: ReadonlySet<AttachmentRecord>;
 }
 
-/** What a process with these dependencies knows, for all leftovers that anything counts or lists. */
+/** What a process with these dependencies knows. */
 export function nodeNow(
-  {
-    bootId,
-    clock,
-    now,
-    isNothingAt = () => false,
-  }: Pick<EngineDeps, "bootId" | "clock" | "now" | "isNothingAt">,
+  deps: Pick<EngineDeps, "bootId" | "clock" | "now" | "isNothingAt">,
   records: readonly AttachmentRecord[],
 ): NodeNow {
+  const { bootId, clock, now, isNothingAt = () => false } = deps;
   const replaced = new Set(replacedRecords(records, bootId()));
-  return { bootId: bootId(), clockMs: clock(), date: now(), isNothingAt, replaced };
+  return { bootId, clock, now, isNothingAt, replaced };
 }
 
 /** Why the record alone makes it a leftover, which the runtime will not delete; else undefined. */
-export function leftoverReason(
-  record: AttachmentRecord,
-  { bootId, clockMs, date, isNothingAt, replaced: others }: NodeNow,
-): string | undefined {
+export function leftoverReason(record: AttachmentRecord, node: NodeNow): string | undefined {
   const { teardown } = record;
+  const { clock, isNothingAt, replaced: others } = node;
   if (teardown !== undefined) {
     if (teardown.attempts === 0) return `${teardown.lastError}, since ${teardown.failedAt}`;
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
-  const process = { bootId: () => bootId, clock: () => clockMs, now: () => date };
-  if (signOfBoot(record, process) !== undefined && isNothingAt(record.netns)) return otherBoot;
+  if (signOfBoot(record, node) !== undefined && isNothingAt(record.netns)) return otherBoot;
   if (others?.has(record) && isNothingAt(record.netns)) return replaced;
-  if (isInterruptedAdd(record, clockMs)) return `its ADD at ${record.createdAt} did not end`;
+  if (isInterruptedAdd(record, clock())) return `its ADD at ${record.createdAt} did not end`;
   return undefined;
 }
 

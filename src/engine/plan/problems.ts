@@ -1,6 +1,6 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { EventReason, Pod } from "#engine/ports/cluster.ts";
+import type { Pod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** Why an ADD of a pod fails, or what it tolerates. */
@@ -78,8 +78,7 @@ export function tolerate(
   const { message, reason } = problem.error;
   ctx.logger.warn(omitUndefined({ network: problem.network, reason }), `${message}; ${effect}`);
   if (pod === undefined) return;
-  const event: EventReason = reason ?? "AttachFailed";
-  ctx.deps.events.record(pod, { type: "Warning", reason: event, message });
+  ctx.deps.events.record(pod, { reason: reason ?? "AttachFailed", message });
 }
 
 /** Throws one error for all problems, with code and reason of the first. @throws CniError */

@@ -135,21 +135,13 @@ export interface StatusPublisher {
   failures(): ReadonlyMap<string, StatusFailure>;
 }
 
-/** The reasons of the events that are recorded for pods; a failed ADD has its error's. */
-export type EventReason =
-  | FindingReason
-  | "LeftoverAttachment"
-  | "AttachmentForgotten"
-  | "DeviceInUse"
-  | "AddedInterface"
-  | "RemovedInterface"
-  | "AttachFailed"
-  | "StatusLate";
+/** What an event says; its reason is also its type. A failed ADD has its error's reason. */
+export interface EventText {
+  readonly reason: FindingReason;
+  readonly message: string;
+}
 
 /** Records Kubernetes events for pods. Never waits, never throws. */
 export interface EventRecorder {
-  record(
-    pod: PodIdentity,
-    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
-  ): void;
+  record(pod: PodIdentity, event: EventText): void;
 }

@@ -1,3 +1,4 @@
+import { eventTypeOf } from "#lib/reasons.ts";
 import type { ClusterSource, EventRecorder } from "./cluster.ts";
 import type { EngineDeps } from "./engine-deps.ts";
 import { type Logger, noLogger } from "./logger.ts";
@@ -40,8 +41,8 @@ export const emptyPorts = {
 /** Logs the events of pods where there is no API. */
 export function loggedEvents(logger: Logger): EventRecorder {
   return {
-    record({ namespace, name }, { type, reason, message }) {
-      const level = type === "Warning" ? "warn" : "info";
+    record({ namespace, name }, { reason, message }) {
+      const level = eventTypeOf(reason) === "Warning" ? "warn" : "info";
       logger[level]({ podNamespace: namespace, podName: name, reason }, message);
     },
   };

@@ -1,7 +1,7 @@
 import type {
   ComparedPod,
-  EventReason,
   EventRecorder,
+  EventText,
   Pod,
   PodIdentity,
   StatusFailure,
@@ -9,6 +9,7 @@ import type {
   WantedStatus,
 } from "#engine/ports/cluster.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
+import { eventTypeOf } from "#lib/reasons.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Keeps what pods show, by `namespace/name`. */
@@ -81,16 +82,13 @@ export class FakePublisher implements StatusPublisher {
 
 /** Keeps the events that are recorded. */
 export class FakeEvents implements EventRecorder {
-  readonly recorded: { pod: string; type: string; reason: EventReason; message: string }[] = [];
+  readonly recorded: (EventText & { pod: string; type: string })[] = [];
 
-  record(
-    pod: PodIdentity,
-    event: { type: "Normal" | "Warning"; reason: EventReason; message: string },
-  ): void {
-    this.recorded.push({ pod: `${pod.namespace}/${pod.name}`, ...event });
+  record({ namespace, name }: PodIdentity, event: EventText): void {
+    this.recorded.push({ pod: `${namespace}/${name}`, type: eventTypeOf(event.reason), ...event });
   }
 
-  get reasons(): EventReason[] {
+  get reasons(): string[] {
     return this.recorded.map((event) => event.reason);
   }
 }

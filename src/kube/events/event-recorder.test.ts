@@ -147,7 +147,7 @@ test("record() truncates a message at a character boundary", async ({ api, clien
 
 test("recordOnNode() records an event in namespace default", async ({ api, client }) => {
   await using started = start(client);
-  started.recorder.recordOnNode({ type: "Warning", reason: "PlexusConfShadowed", message: "m" });
+  started.recorder.recordOnNode({ reason: "PlexusConfShadowed", message: "m" });
   await eventually(() => expect(stored(api)).toHaveLength(1));
   expect(stored(api)[0]).toMatchObject({
     metadata: { namespace: "default" },

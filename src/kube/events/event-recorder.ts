@@ -1,4 +1,4 @@
-import type { EventRecorder, PodIdentity } from "#engine/ports/cluster.ts";
+import type { EventRecorder, EventText, PodIdentity } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
@@ -8,7 +8,7 @@ import { WritePace, writeTimeoutMs } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import type { FindingReason } from "#lib/reasons.ts";
+import { eventTypeOf } from "#lib/reasons.ts";
 import {
   cutMessage,
   type EventContent,
@@ -16,20 +16,6 @@ import {
   eventTime,
   newEventName,
 } from "./event-object.ts";
-
-type PodEvent = Parameters<EventRecorder["record"]>[1];
-
-/** An event about the node, not a pod. */
-export interface NodeEvent {
-  readonly type: "Normal" | "Warning";
-  readonly reason:
-    | FindingReason
-    | "PrimaryNetworkChanged"
-    | "PortUnavailable"
-    | "NodeHandedBack"
-    | "NodeNotHandedBack";
-  readonly message: string;
-}
 
 /** An event that was recorded: a repetition raises its count. */
 interface Series {
@@ -91,18 +77,16 @@ export class ApiEventRecorder implements EventRecorder {
     this.#global = new TokenBucket(this.#options.global);
   }
 
-  record({ namespace, name, uid }: PodIdentity, event: PodEvent): void {
-    const involvedObject = { apiVersion: "v1", kind: "Pod", namespace, name, uid } as const;
-    this.#enqueue({ involvedObject, ...event });
+  record({ namespace, name, uid }: PodIdentity, event: EventText): void {
+    this.#enqueue({ apiVersion: "v1", kind: "Pod", namespace, name, uid }, event);
   }
 
   /** Records an event of this node, which `kubectl describe node` shows. */
-  recordOnNode(event: NodeEvent): void {
+  recordOnNode(event: EventText): void {
     // Like the kubelet, use the node's name as UID: `kubectl describe` searches for that.
     const name = this.#options.nodeName;
     if (typeof name !== "string") return;
-    const involvedObject = { apiVersion: "v1", kind: "Node", name, uid: name } as const;
-    this.#enqueue({ involvedObject, ...event });
+    this.#enqueue({ apiVersion: "v1", kind: "Node", name, uid: name }, event);
   }
 
   /** Waits at most `graceMs` until queued events are sent. */
@@ -113,15 +97,16 @@ export class ApiEventRecorder implements EventRecorder {
     this.#stop.abort();
   }
 
-  #enqueue(content: EventContent): void {
+  #enqueue(involvedObject: EventContent["involvedObject"], { reason, message }: EventText): void {
     if (this.#stop.signal.aborted) return;
-    const { uid } = content.involvedObject;
+    const { uid } = involvedObject;
     const perObject = this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
     if (!perObject.tryTake() || !this.#global.tryTake()) {
       this.#options.metrics.eventDropped?.("rate");
       return;
     }
-    const cut = { ...content, message: cutMessage(content.message) };
+    const type = eventTypeOf(reason);
+    const cut = { involvedObject, type, reason, message: cutMessage(message) };
     const key = [uid, cut.type, cut.reason, cut.message].join("\0");
     const series = this.#series.getOrMake(key, () => newSeries(cut));
     series.count += 1;

@@ -5,15 +5,16 @@ import { columns, print } from "#cli/output-format.ts";
 import type { NodeCondition, NodeStatus } from "#daemon/admin/node-status.ts";
 import { textOf, verdictOfCondition, worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import type { Verdict } from "#lib/reasons.ts";
 import { withExpected } from "./expected-config.ts";
-import { found } from "./finding.ts";
 import {
   directoryFindings,
+  found,
   otherListFindings,
   shimFinding,
   tokenFindings,
 } from "./node-findings.ts";
+
+const words = { ok: "ok", warning: "WARNING", wait: "WAIT", problem: "PROBLEM" };
 
 export const doctorCommand = command({
   name: "doctor",
@@ -29,12 +30,13 @@ export const doctorCommand = command({
   failsWhen: "there is a problem; warnings alone are 0",
   async run({ flags }, output) {
     const expected = flags["expected-config"] ? await readInput(output) : undefined;
-    const found = worstFirst(await examine(flags.socket, expected));
-    const findings = found.map((each) => ({
-      ...{ check: each.check, reason: each.reason },
-      ...{ verdict: verdictOfCondition(each), text: textOf(each) },
-    }));
-    print(output, flags.output, { value: findings, text: () => tableOf(findings) });
+    const conditions = worstFirst(await examine(flags.socket, expected));
+    const findings = conditions.map((each) => {
+      const { check, reason } = each;
+      return { check, reason, verdict: verdictOfCondition(each), text: textOf(each) };
+    });
+    const rows = findings.map(({ check, verdict, text }) => [words[verdict], check, text]);
+    print(output, flags.output, { value: findings, text: () => columns(rows) });
     return findings.some(({ verdict }) => verdict === "problem") ? ExitCode.Failed : ExitCode.Done;
   },
 });
@@ -58,14 +60,4 @@ async function examine(socket: string, expected?: string): Promise<NodeCondition
       ...(await directoryFindings({ cniConfDir, shimDir, binDirs: [shimDir], stateDir })),
     ];
   }
-}
-
-interface Finding extends Pick<NodeCondition, "check"> {
-  readonly verdict: Verdict;
-  readonly text: string;
-}
-
-function tableOf(findings: readonly Finding[]): string[] {
-  const words = { ok: "ok", warning: "WARNING", wait: "WAIT", problem: "PROBLEM" };
-  return columns(findings.map(({ check, verdict, text }) => [words[verdict], check, text]));
 }

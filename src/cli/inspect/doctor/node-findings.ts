@@ -9,14 +9,19 @@ import { readTokenTimes } from "#kube/api/token-times.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 import { runProgram } from "#lib/run-program.ts";
-import { found } from "./finding.ts";
 
 /** Less is free than this part: records may soon not be written any more. */
 const scarcePart = 0.05;
 /** A token is replaced when a fifth of its lifetime is left at the latest. */
 const latePart = 0.1;
 const shimTimeoutMs = 5000;
+
+/** What plexusctl itself has found. */
+export function found(reason: FindingReason, check: string, message: string): NodeCondition {
+  return { check, reason, message };
+}
 
 /** Owners, modes and free space of the node's directories, as far as they can be seen from here. */
 export async function directoryFindings(dirs: NodeStatus["dirs"]): Promise<NodeCondition[]> {

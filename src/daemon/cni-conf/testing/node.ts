@@ -7,10 +7,10 @@ import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
 import type { NodeConfTimings } from "#daemon/cni-conf/reconciler.ts";
 import type { NodeConfState } from "#daemon/cni-conf/status.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import type { EventText } from "#engine/ports/cluster.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, wholeHost } from "#host/host-view.ts";
-import type { NodeEvent } from "#kube/events/event-recorder.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 
 /** Times for tests. */
@@ -65,9 +65,9 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
     start: async (
       change: Partial<NodeConfSpec> = {},
       timings: Partial<NodeConfTimings> = {},
-    ): Promise<NodeConf & { states: NodeConfState[]; events: NodeEvent[] }> => {
+    ): Promise<NodeConf & { states: NodeConfState[]; events: EventText[] }> => {
       const states: NodeConfState[] = [];
-      const events: NodeEvent[] = [];
+      const events: EventText[] = [];
       const conf = await new NodeConf({
         spec: () => ({ ...config, ...change }),
         stateDir: dirs.state,

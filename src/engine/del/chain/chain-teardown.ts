@@ -4,7 +4,7 @@ import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import { ipamCall, ipamCallAfter } from "#cni/runtime/ipam.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
-import type { EventReason } from "#engine/ports/cluster.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { withConfOfNow } from "./conf-of-now.ts";
 import { AddressesOfOthers } from "./held-address.ts";
@@ -266,14 +266,14 @@ class ChainTeardown {
   /** Logs, and emits an event for the pod, that a plugin failed but the attachment is detached. */
   #warnDetached(
     { type: plugin }: DelegateCall,
-    reason: EventReason,
+    reason: FindingReason,
     { text, level = "warn" }: { readonly text: string; readonly level?: "debug" | "warn" },
   ): void {
     const { network, ifName, record } = this.#chain;
     const message = `network ${network} (${ifName}): ${text}`;
     this.#ctx.logger[level]({ network, ifName, plugin }, message);
     if (record?.pod === undefined) return;
-    this.#ctx.deps.events.record(record.pod, { type: "Warning", reason, message });
+    this.#ctx.deps.events.record(record.pod, { reason, message });
   }
 
   /** Whether a plugin refused the version in ADD and DEL, which all do before anything else. */

@@ -13,7 +13,6 @@ import {
   statusPending,
 } from "./attached.ts";
 import {
-  at,
   type Facts,
   isAttached,
   isDetached,
@@ -121,7 +120,7 @@ function addFailed({ calls, record, node }: Facts): Condition | undefined {
   const isLater =
     record === undefined || (last.containerId !== record.containerId && last.at > record.createdAt);
   if (record?.teardownError === undefined && !isLater) return undefined;
-  return couldNot("Could not attach", { ...last, message: last.message, ...at(node) });
+  return couldNot("Could not attach", { ...last, message: last.message, node: node.name });
 }
 
 function givenUp({ pod, replaced = 0 }: Facts): Condition | undefined {

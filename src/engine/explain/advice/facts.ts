@@ -30,11 +30,6 @@ export function retried(facts: Facts, failure: Failure): Failure {
   return facts.isHotPluggable && isRunning(facts) ? { ...failure, retriedBy: "plexusd" } : failure;
 }
 
-/** Where a failure happened. */
-export function at({ name }: Facts["node"]): Pick<Failure, "node"> {
-  return name === "" ? {} : { node: name };
-}
-
 /** What is known of the last ADD. */
 export function lastAdd(calls: readonly CallRecord[]): CallRecord | undefined {
   return calls.find(({ command }) => command === "ADD");

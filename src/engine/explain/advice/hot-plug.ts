@@ -1,6 +1,6 @@
 import { notManaged } from "#engine/hotplug/reports/conditions.ts";
 import type { Condition } from "#lib/condition.ts";
-import { at, type Facts, isRunning } from "./facts.ts";
+import { type Facts, isRunning } from "./facts.ts";
 import { couldNot } from "./sentence.ts";
 
 /* Rules about networks of running pods. */
@@ -25,7 +25,7 @@ export function notPlugged(facts: Facts): Condition | undefined {
     const done = change === "plug" ? "plugged" : "unplugged";
     return { reason: "HotPlugPending", message: `Network ${name} is not ${done} yet`, next };
   }
-  const shown = { subject: name, ...failure, ...at(facts.node), retriedBy: "plexusd" } as const;
+  const shown = { subject: name, ...failure, node: facts.node.name, retriedBy: "plexusd" } as const;
   return couldNot(`Could not ${change}`, shown, next);
 }
 

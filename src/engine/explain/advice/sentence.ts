@@ -16,8 +16,8 @@ export function couldNot(what: string, failure: Failure, next?: string): Conditi
 /** `WHAT: REASON. DO THIS.` The pod lacks networks for it, or will after a restart. */
 export function explained(what: string, failure: Failure, next?: string): Condition {
   const { finding: reason, step: template } = explainError(failure);
-  const { subject, message, node = "NODE" } = failure;
-  const step = template.replace("NODE", node);
+  const { subject, message, node = "" } = failure;
+  const step = template.replace("NODE", node || "NODE");
   const why = shortened(withoutSubject(message, subject ?? ""), quotedMax);
   const end = /[.?]$/.test(why) ? "" : ".";
   const text = `${what}: ${why}${end} ${capitalized(step)}`;
