@@ -116,22 +116,32 @@ test.each([
   },
 );
 
-test.each<[string, (lab: EngineLab) => Promise<void> | void]>([
+test.each([
   [
-    "another record of the container is damaged: it may have the interfaces",
-    async (lab) => {
-      await add(lab, { CNI_IFNAME: "eth1" });
-      lab.records.cutOff({ ...sandbox, ifName: "eth1" });
-    },
+    "its plan names its interfaces",
+    ["tuning DEL net2", "bridge DEL net2", "ptp DEL eth1"],
+    (lab: EngineLab) => lab.records.damage(sandbox, "record"),
   ],
-])("DEL without a record runs only the default network if %s", async (_, change) => {
-  const lab = await attached();
-  await change(lab);
-  loseRecord(lab);
-  lab.plugins.calls.length = 0;
-  expect(await lab.del()).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["ptp DEL eth0"]);
-});
+  [
+    "without a plan it may have any",
+    ["ptp DEL eth1"],
+    (lab: EngineLab) => lab.records.cutOff(sandbox),
+  ],
+])(
+  "DEL without a record beside a damaged one of the container leaves its interfaces: %s",
+  async (_, log, damage) => {
+    const lab = await attached();
+    await add(lab, { CNI_IFNAME: "eth1" });
+    lab.kernel.addNamespace("/run/netns/c2");
+    await add(lab, { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" });
+    lab.records.cutOff({ ...sandbox, containerId: "c2" });
+    damage(lab);
+    loseRecord(lab, { ...sandbox, ifName: "eth1" });
+    lab.plugins.calls.length = 0;
+    expect(await lab.del({ env: { CNI_IFNAME: "eth1" } })).toMatchObject({ exitCode: 0 });
+    expect(lab.plugins.log()).toEqual(log);
+  },
+);
 
 test("DEL without a record runs only the default network, with a warning, if another one cannot be used", async () => {
   const lab = await attached();

@@ -44,6 +44,7 @@ test("the DEL of doctor's page, without namespace and pod, detaches all networks
   const lab = labAfterMultus();
   expect(await lab.del({ env: { CNI_NETNS: "", CNI_ARGS: "" } })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(everything);
+  expect(lab.logger.at("info")).toContain("DEL done");
 });
 
 test("DEL detaches all networks with Multus's cached data, removes its files, and queries no API", async () => {

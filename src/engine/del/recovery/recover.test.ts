@@ -3,6 +3,7 @@ import { CniError } from "#cni/error.ts";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, attachedTo, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A pod that is attached to ptp on eth0 and to bridge and tuning on net1. */
 const attached = (): Promise<EngineLab> => attachedPod("a", { a: ["bridge", "tuning"] });
@@ -88,6 +89,20 @@ test("del() renames a file without record and plan, logs it, and without a pod r
   expect(logged.message).toMatch(/were renamed.*may keep addresses/);
   expect(logged.fields).toMatchObject({ err: { code: 6 } });
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+});
+
+test.for<[string, "info" | "debug", (lab: EngineLab) => unknown, object?]>([
+  ["by the plan of a damaged record", "info", ({ records }) => records.damage(sandbox, "record")],
+  ["with a record and plan that are damaged", "info", ({ records }) => records.cutOff(sandbox)],
+  ["of which the runtime has a result", "info", ({ records }) => records.lose(sandbox), {}],
+  ["that is unknown", "debug", ({ records }) => records.lose(sandbox)],
+  ["that is detached", "debug", ({ records }) => records.remove(sandbox)],
+])("the DEL of a sandbox %s is logged as %s", async ([, level, change, result]) => {
+  const lab = await attached();
+  await change(lab);
+  const prevResult = result && { cniVersion: "1.0.0", ...result };
+  await lab.del({ ...web, conf: omitUndefined({ prevResult }) });
+  expect(lab.logger.at(level)).toContain("DEL done");
 });
 
 test.each(["still", "no longer"])(
