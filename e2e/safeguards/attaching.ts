@@ -29,8 +29,7 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "after a reboot a DEL detaches everything planned",
     file: "src/engine/del/planned-dels.ts",
-    find: "return bootId === currentBootId ?",
-    replace: "return bootId !== '' ?",
+    find: "  if (bootId !== currentBootId) return attachments;\n",
     properties: ["in the end", "detached at once"],
     isSlow: true,
   },
@@ -58,8 +57,8 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "a DEL detaches a network whose ADD was interrupted",
     file: "src/engine/del/planned-dels.ts",
-    find: 'left.filter(({ state }) => state !== "planned") : left',
-    replace: 'left.filter(({ state }) => state === "attached") : left',
+    find: 'return attachments.filter(({ state }) => state !== "planned");',
+    replace: 'return attachments.filter(({ state }) => state === "attached");',
     properties: ["detached at once"],
   },
   {

@@ -2,7 +2,7 @@ import { sandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
-import { nodeConfEvent } from "#daemon/cni-conf/node-conf-event.ts";
+import { nodeConfEvent } from "#daemon/cni-conf/status.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
 import { metricsAddress } from "#daemon/config/listen-address.ts";

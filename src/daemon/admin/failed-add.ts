@@ -18,17 +18,13 @@ export function isStillOpen(
   records: readonly AttachmentRecord[],
   pods: readonly Pod[] | undefined,
 ): IsOpen {
-  const attached = records.filter(usableRecord);
+  const attached = records.filter(usableRecord).flatMap((record) => {
+    const { pod, createdAt } = record;
+    return pod === undefined ? [] : { createdAt, ...pod, uid: calledUid(record) ?? pod.uid };
+  });
   return (pod, failedAt) =>
     (pods?.some((each) => isOf(pod, each)) ?? true) &&
-    !attached.some((each) => isOfCalled(each, pod) && each.createdAt > failedAt);
-}
-
-function isOfCalled(record: AttachmentRecord, called: CalledPod): boolean {
-  return (
-    record.pod !== undefined &&
-    isOf(called, { ...record.pod, uid: calledUid(record) ?? record.pod.uid })
-  );
+    !attached.some((each) => isOf(pod, each) && each.createdAt > failedAt);
 }
 
 /** Reads what plexus-standalone, perhaps of another release, reports. @throws Error for other JSON */

@@ -16,9 +16,8 @@ import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
 import { removePlexusConf } from "./hand-back.ts";
-import { nodeConfEvent } from "./node-conf-event.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
-import type { NodeConfStatus } from "./status.ts";
+import { type NodeConfStatus, nodeConfEvent } from "./status.ts";
 
 vi.mock("#lib/files/sync.ts", { spy: true });
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import type { Condition } from "#lib/condition.ts";
+import type { EventText } from "#engine/ports/cluster.ts";
+import { type Condition, eventOf } from "#lib/condition.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { reasonRow } from "#lib/reasons.ts";
@@ -105,6 +106,29 @@ export function confCondition({ state, reason: message, lost, next }: NodeConfSt
   const step = "restore the file, or check the primary CNI's agent";
   const then = `new pods on this node fail until ${until}`;
   return { reason: "PrimaryConfMissing", message, step, next: then };
+}
+
+/** The event of the Node for a change of its CNI configuration; undefined if users need not know. */
+export function nodeConfEvent(
+  status: NodeConfStatus,
+  before: NodeConfStatus,
+): EventText | undefined {
+  const [found, was] = [confCondition(status), confCondition(before)];
+  const isOther = found.reason !== was.reason || found.message !== was.message;
+  if (status.state !== "active") {
+    // A node waits for its primary CNI when it starts.
+    const isUsual = found.reason === "PlexusConfWaiting" && before.state !== "active";
+    return isOther && !isUsual ? eventOf(found) : undefined;
+  }
+  const chain = chainConditions(status).find(({ reason }) => reason === "NextPluginMissing");
+  if (chain !== undefined && status.missing && status.chainProblem !== before.chainProblem)
+    return eventOf(chain);
+  if (before.state !== "active") {
+    const message = [status.reason, status.warning ?? []].flat().join("; ");
+    return { reason: found.reason, message };
+  }
+  if (status.primary === before.primary) return undefined;
+  return { reason: "PrimaryNetworkChanged", message: status.reason };
 }
 
 /** What follows Plexus's plugin, or does not although it should. */
