@@ -46,6 +46,12 @@ const engineFolders = [
 
 /** The names that other folders import from one of src/engine, at most 15. */
 const doors: Readonly<Record<string, readonly string[]>> = {
+  plan: [
+    ...["AttachmentPlan", "PlanProblem", "PlannedAttachment", "checkSizeWithResults"],
+    ...["defaultNetwork", "delegateSearchPath", "furtherDelegates", "networksOf"],
+    ...["planAttachments", "planFurther", "readinessProblem", "requirePlugins", "resolvePod"],
+    ...["selectedNetwork", "withCallParameters"],
+  ],
   record: [
     ...["AttachmentRecord", "RecordedAttachment", "StoredRecord", "TeardownPlan", "addHasEnded"],
     ...["begunTeardown", "byAge", "calledUid", "isOfPod", "isOfSameAdd", "isSame", "mayRun"],

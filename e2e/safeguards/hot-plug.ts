@@ -36,8 +36,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   },
   {
     name: "plugins are looked up before a running pod's networks change",
-    file: "src/engine/hotplug/plan-changes.ts",
-    find: "if (problems.length === 0) refuse(planning, await pluginProblems(ctx, networks, where));",
+    file: "src/engine/plan/further-networks.ts",
+    find: "if (problems.length === 0) await requirePlugins(ctx, networks, searchPath);",
     properties: ["as requested"],
     isSlow: true,
   },

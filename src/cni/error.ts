@@ -103,6 +103,14 @@ export function withoutSubject(message: string, subject: string): string {
   return message.slice(prefix?.length ?? 0);
 }
 
+/** The same error with the network and interface for which it happened. */
+export function withNetworkContext(
+  error: unknown,
+  { displayName, ifName }: { readonly displayName: string; readonly ifName: string },
+): unknown {
+  return error instanceof CniError ? error.of(`${displayName} (${ifName})`) : error;
+}
+
 /** Returns a {@link CniError} unchanged; any other error becomes code 999 with its causes. */
 export function asCniError(error: unknown): CniError {
   if (error instanceof CniError) return error;

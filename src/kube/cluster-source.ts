@@ -1,10 +1,10 @@
-import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { WatchCache } from "#kube/watch/watch-cache.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { nodeNameOf } from "#npwg/object-meta.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 

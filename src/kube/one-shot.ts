@@ -1,8 +1,8 @@
-import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
+import { nodeNameOf } from "#npwg/object-meta.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import { resourceApi } from "./resource-api.ts";

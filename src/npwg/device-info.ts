@@ -11,6 +11,9 @@ export const cniDeviceInfoDir: string = `${deviceInfoDir}/cni`;
 
 const fileNameMaxBytes = 255;
 
+/** The capability whose argument is the file of an attachment. */
+export const deviceInfoCapability = "CNIDeviceInfoFile";
+
 /** The file in which a device plugin describes a device. @throws CniError 7 */
 export function dpDeviceInfoPath(device: { resourceName: string; deviceId: string }): string {
   const resource = flatName("resource name", device.resourceName);

@@ -1,5 +1,5 @@
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
-import { isJsonObject, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, objectOf, quoteValue } from "#lib/json.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
 /** The used part of a Kubernetes object's `metadata`. */
@@ -50,4 +50,13 @@ export function isStaticPod(annotations: Readonly<Record<string, string>>): bool
   const source = annotations["kubernetes.io/config.source"];
   const isMirror = annotations[mirrorAnnotation] !== undefined;
   return isMirror || (source !== undefined && source !== "api");
+}
+
+/** How containerd ≥ 1.5 and CRI-O ≥ 1.29 pass the pod's annotations, never older than the API's. */
+export const podAnnotationsCapability = "io.kubernetes.cri.pod-annotations";
+
+/** `spec.nodeName` of a pod in the API: the Node's name, which may differ from the host's name. */
+export function nodeNameOf({ spec }: JsonObject): string | undefined {
+  const name = objectOf(spec).nodeName;
+  return typeof name === "string" && name !== "" ? name : undefined;
 }

@@ -197,3 +197,8 @@ function readPlugins(fields: FieldReader, allowNone: boolean): PluginConf[] {
     fields.problem("plugins", "no plugins in list");
   return plugins;
 }
+
+/** The plugins of networks, each once. Not IPAM plugins, as some plugins have theirs built in. */
+export function pluginTypes(networks: readonly { readonly list: NetConfList }[]): string[] {
+  return [...new Set(networks.flatMap(({ list }) => list.plugins.map(({ type }) => type)))];
+}

@@ -32,6 +32,11 @@ export function runtimeConf(
   return { containerId, netns, ifName, cniArgs, capabilityArgs, searchPath, timeoutMs };
 }
 
+/** The directories of `path`, then those of `more` that are not among them. */
+export function extendedPath(path: readonly string[], more: readonly string[]): string[] {
+  return [...new Set([...path, ...more])];
+}
+
 /** The call that adds, deletes or checks an attachment with one plugin of its list. */
 export function attachmentCall(
   subject: { list: NetConfList; plugin: PluginConf; rt: RuntimeConf },

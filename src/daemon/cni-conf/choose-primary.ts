@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import type { OmittedPlugin } from "#engine/config.ts";
-import { unseenPathHint } from "#engine/plan/plugins/unseen-path.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
+import { unseenPathHint } from "#engine/ports/host.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { findCandidates, findFile, type Primary, type PrimaryCandidate } from "./candidates.ts";
 

@@ -4,11 +4,11 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions, isSupportedVersion } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { namedPlugins, type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
-import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { isMetaPluginType } from "#npwg/meta-plugins.ts";
+import { podAnnotationsCapability } from "#npwg/object-meta.ts";
 import type { Primary } from "./candidates.ts";
 
 /** The first version with lists; results of an older primary are converted. */

@@ -1,6 +1,5 @@
 import { CniError } from "#cni/error.ts";
 import type { PodDevices } from "#devices/ordered-devices.ts";
-import { nodeNameOf } from "#engine/plan/pod/pod-object.ts";
 import {
   type AllocatedDevice,
   type DeviceLookup,
@@ -9,6 +8,7 @@ import {
 } from "#engine/ports/devices.ts";
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
+import { nodeNameOf } from "#npwg/object-meta.ts";
 import { type ClaimedDevice, deviceKey, type ReadClaim, readClaims } from "./claim.ts";
 import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";

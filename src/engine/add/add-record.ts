@@ -1,5 +1,6 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
+import type { Result } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import {
   type DetachableAttachment,
@@ -7,16 +8,26 @@ import {
   type RecordedSandbox,
   recordWithPlan,
 } from "#engine/del/planned-dels.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { selectionElement } from "#npwg/selection/network-selection.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
 import { type KernelInterfaces, missingInterfaces } from "./kernel-interfaces.ts";
 
 type RecordChanges = Pick<AttachmentRecord, "teardown" | "pendingStatus">;
+
+/** An attachment with the result of its ADD. */
+export interface Attached {
+  readonly planned: PlannedAttachment;
+  readonly result: Result;
+  /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
+  readonly raw: JsonObject;
+  readonly ignoredRequests: readonly IgnoredRequest[];
+}
 
 /** The sandbox of an ADD. */
 export function sandboxToAdd(

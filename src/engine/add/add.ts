@@ -2,10 +2,9 @@ import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { linksOfCall } from "#engine/call/sandbox.ts";
-import { requireNextPlugins } from "#engine/plan/next-plugins.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
-import { checkReadinessFile } from "#engine/plan/readiness.ts";
+import { readinessProblem } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
@@ -25,7 +24,8 @@ import { rollBack } from "./roll-back.ts";
  */
 export async function add(ctx: CallContext, request: AddRequest): Promise<JsonObject> {
   if (request.prevResult !== undefined) throw notFirstPlugin();
-  await checkReadinessFile(ctx);
+  const notReady = await readinessProblem(ctx);
+  if (notReady !== undefined) throw notReady;
   await detachEarlier(ctx, request);
   const pod = await ctx.trace.phase("pod", () => resolvePod(ctx, request));
   const { attachments, recordBytes, annotationError } = await plan(ctx, request, pod);
@@ -55,7 +55,6 @@ async function plan(
 ): Promise<AttachmentPlan> {
   const existingInterfaces = (): Promise<ReadonlySet<string>> => linksOfCall(ctx, request.netns);
   try {
-    await requireNextPlugins(ctx, request.path);
     const input = { ...request, existingInterfaces };
     return await ctx.trace.phase("resolve", () => planAttachments(ctx, input, pod));
   } catch (error) {

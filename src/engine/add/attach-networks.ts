@@ -1,5 +1,5 @@
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import { asCniError, CniError } from "#cni/error.ts";
+import { asCniError, CniError, withNetworkContext } from "#cni/error.ts";
 import { formatResult } from "#cni/result/format.ts";
 import type { Result } from "#cni/result/result.ts";
 import { type AddOptions, addNetwork } from "#cni/runtime/chain.ts";
@@ -7,18 +7,14 @@ import { type DelegateOutcome, type RunDelegate, wasExecuted } from "#cni/runtim
 import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { removesByAddress } from "#engine/del/chain/held-address.ts";
-import { provideDeviceInfo } from "#engine/plan/devices/device-info.ts";
+import { provideDeviceInfo } from "#engine/network-status/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
-import {
-  type Attached,
-  type PlannedAttachment,
-  withNetworkContext,
-} from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { checkSizeWithResults } from "#engine/plan/record-size.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type IgnoredRequest, ignoredRequests, ignoredText } from "#npwg/served-requests.ts";
-import type { AddRecord } from "./add-record.ts";
+import type { AddRecord, Attached } from "./add-record.ts";
 import { claimDevices } from "./claim-devices.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
 import { namingLinks } from "./named-links.ts";

@@ -1,9 +1,10 @@
 import { asCniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { type Attached, isVisible } from "#engine/plan/planned-attachment.ts";
+import { isVisible } from "#engine/network-status/status-of-record.ts";
 import type { Pod, StatusFailure } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { ignoredText } from "#npwg/served-requests.ts";
+import type { Attached } from "./add-record.ts";
 
 const messageMax = 300;
 

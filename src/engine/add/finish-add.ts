@@ -4,10 +4,9 @@ import { applyDefaultRoutes } from "#engine/add/default-route/default-routes.ts"
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asksForNetworks } from "#engine/check/not-attached.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
-import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { type Pod, type StatusFailure, statusFailure } from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { AddRecord } from "./add-record.ts";
+import type { AddRecord, Attached } from "./add-record.ts";
 import { emitAttached, emitStatusLate } from "./events.ts";
 import type { KernelInterfaces } from "./kernel-interfaces.ts";
 

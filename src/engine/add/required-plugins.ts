@@ -1,8 +1,8 @@
+import { pluginTypes } from "#cni/conf/conf.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { pluginProblems, pluginTypes } from "#engine/plan/plugins/find-plugins.ts";
-import { throwProblems } from "#engine/plan/problems.ts";
+import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 
 /**
  * The delegates of a network. The first one of an ADD is executed only if the plugins of all
@@ -34,5 +34,5 @@ export async function refuseMissingPlugins(
   planned: PlannedAttachment,
 ): Promise<void> {
   if (planned !== attachments[0]) return;
-  throwProblems(await pluginProblems(ctx, attachments, planned.searchPath));
+  await requirePlugins(ctx, attachments, planned.searchPath);
 }

@@ -1,4 +1,4 @@
-import { CniError } from "#cni/error.ts";
+import { CniError, withNetworkContext } from "#cni/error.ts";
 import type { CheckRequest } from "#cni/plugin/request.ts";
 import { formatResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
@@ -8,7 +8,6 @@ import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
-import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import { addHasEnded, type RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import { parseCidr } from "#lib/ip.ts";

@@ -1,10 +1,10 @@
 import { asCniError, type CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
+import { extendedPath } from "#cni/runtime/delegate-calls.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { failedTeardown, givenUpSince } from "#engine/del/failed-teardown.ts";
-import { removeDeviceInfo } from "#engine/plan/devices/device-info.ts";
-import { extendedPath } from "#engine/plan/plugins/search-path.ts";
+import { removeDeviceInfo } from "#engine/network-status/device-info.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";

@@ -3,13 +3,12 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { changesOf, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
-import { requireNextPlugins } from "#engine/plan/next-plugins.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
+import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import { attempt, type PlanProblem, refuse } from "#engine/plan/problems.ts";
-import { checkReadinessFile } from "#engine/plan/readiness.ts";
+import type { PlanProblem } from "#engine/plan/problems.ts";
+import { readinessProblem } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -41,8 +40,8 @@ export async function explainNetworks(
   const { config } = ctx;
   const found: PlanProblem[] = [];
   const planning = { ...ctx, problems: found };
-  await attempt(planning, () => checkReadinessFile(ctx));
-  await attempt(planning, () => requireNextPlugins(ctx, searchPath));
+  const notReady = await readinessProblem(ctx);
+  if (notReady !== undefined) found.push({ error: notReady });
   const request = {
     containerId: "",
     ifName: record?.ifName ?? "eth0",
@@ -52,9 +51,8 @@ export async function explainNetworks(
     // A new sandbox has no other.
     existingInterfaces: async () => new Set(["lo"]),
   };
-  const plan = await attempt(planning, () => planAttachments(planning, request, pod));
-  const attachments = plan?.attachments ?? [];
-  refuse(planning, await pluginProblems(ctx, attachments, delegateSearchPath(config, searchPath)));
+  const { attachments } = await planAttachments(planning, request, pod);
+  await requirePlugins(planning, attachments, delegateSearchPath(config, searchPath));
   const isDefaultKnown = Object.keys(conf).length > 0 || config.clusterNetwork !== undefined;
   // Else only the calls of the container runtime name the default network.
   const problems = found.filter(

@@ -1,5 +1,5 @@
 import { asCniError, CniError } from "#cni/error.ts";
-import { AddRecord } from "#engine/add/add-record.ts";
+import { AddRecord, type Attached } from "#engine/add/add-record.ts";
 import { attachNetworks } from "#engine/add/attach-networks.ts";
 import { withoutDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
@@ -13,7 +13,7 @@ import {
 } from "#engine/del/planned-dels.ts";
 import { latestSandbox } from "#engine/network-status/latest-sandbox.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
-import type { Attached, PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { isSame, type RecordedAttachment } from "#engine/record/record.ts";

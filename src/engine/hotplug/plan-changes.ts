@@ -1,16 +1,11 @@
 import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { parseResult } from "#cni/result/parse.ts";
-import type { EngineConfig } from "#engine/config.ts";
-import { type EarlierNetwork, planNetworks } from "#engine/plan/plan-attachments.ts";
+import { extendedPath } from "#cni/runtime/delegate-calls.ts";
+import { planFurther } from "#engine/plan/further-networks.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
-import { delegateSearchPath, extendedPath } from "#engine/plan/plugins/search-path.ts";
-import { attemptAll, type PlanProblem, refuse } from "#engine/plan/problems.ts";
-import { recordedNetwork } from "#engine/plan/recorded-network.ts";
-import { resolveSelection } from "#engine/plan/requested-networks.ts";
+import type { PlanProblem } from "#engine/plan/problems.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
 import type { HotPlugProblem } from "./reports/conditions.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
@@ -39,43 +34,18 @@ export async function planChanges(
   const { additions, removals } = changes;
   const problems: PlanProblem[] = defaultRouteProblems(changes);
   if (additions.length === 0) return { attachments: [], recordBytes: 0, problems };
-  const planning = { ...ctx, problems };
-  const wanted = additions.map(withKeptName);
-  const networks = await attemptAll(
-    planning,
-    wanted.map((selection) => ({
-      step: () => resolveSelection(planning, pod, selection),
-      network: `${selection.namespace}/${selection.name}`,
-    })),
-  );
+  const selections = additions.map(withKeptName);
   const [{ cniArgs, searchPath }] = record.attachments as readonly [RecordedAttachment];
   const path = extendedPath(searchPath, runtimePath);
-  const existingInterfaces = async () => namesTaken(links, removals, wanted);
+  const existingInterfaces = async () => namesTaken(links, removals, selections);
   const request = { ...record, cniArgs, path, existingInterfaces };
-  const options = { request, pod, earlier: earlierNetworks(record, removals, ctx.config) };
-  // Without its device, a network would be attached to another one or to none.
-  const strict = { ...planning, config: { ...ctx.config, strictness: "standard" as const } };
-  const { attachments, recordBytes } = await planNetworks(strict, options, networks);
-  // The runtime's DEL looks in these directories, too.
-  const where = delegateSearchPath(ctx.config, path);
-  if (problems.length === 0) refuse(planning, await pluginProblems(ctx, networks, where));
+  const earlier = record.attachments.filter((each) => !removals.includes(each));
+  const planning = { ...ctx, problems };
+  const wanted = { request, pod, earlier, selections };
+  const { attachments, recordBytes } = await planFurther(planning, wanted);
   if (problems.length > 0)
-    return { attachments: [], recordBytes, problems: problems.map(withInterface(wanted)) };
+    return { attachments: [], recordBytes, problems: problems.map(withInterface(selections)) };
   return { attachments: attachments.map(asAdded(additions)), recordBytes, problems };
-}
-
-/** The networks that stay. */
-function earlierNetworks(
-  { attachments }: AttachmentRecord,
-  removals: readonly RecordedAttachment[],
-  config: EngineConfig,
-): EarlierNetwork[] {
-  return attachments
-    .filter((each) => !removals.includes(each))
-    .map((each) => {
-      const { result: raw, ignoredRequests } = each;
-      return omitUndefined({ planned: recordedNetwork(each, config), raw, ignoredRequests });
-    });
 }
 
 /** What is attached again keeps its interface, although no element names that. */

@@ -1,9 +1,6 @@
 import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { readDeviceInfo } from "#engine/plan/devices/device-info.ts";
-import { isVisible } from "#engine/plan/planned-attachment.ts";
-import { isAuxiliary } from "#engine/plan/recorded-network.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
@@ -13,6 +10,7 @@ import {
 } from "#npwg/network-status.ts";
 import { annotationErrorAnnotation, networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { ignoredRequestsKey } from "#npwg/served-requests.ts";
+import { readDeviceInfo } from "./device-info.ts";
 
 /** What a caller knows beside the record. */
 export interface KnownBeside {
@@ -54,8 +52,9 @@ async function entriesOf(
   const { ignoredRequests, addresses = {} } = recorded;
   const resultVersion = String(recorded.conf.cniVersion ?? "");
   const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });
-  const planned = { isAuxiliary: isAuxiliary(recorded, ctx.config) };
-  if (!isVisible({ planned, result })) return [];
+  const { auxiliaryCNIChainName } = ctx.config;
+  const isAuxiliary = !recorded.isDefault && recorded.displayName === auxiliaryCNIChainName;
+  if (!isVisible({ planned: { isAuxiliary }, result })) return [];
   const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
   const outcome = { ...recorded, result, resultVersion, deviceInfo };
   return buildNetworkStatus(outcome).map((status, i) => {
@@ -63,4 +62,13 @@ async function entriesOf(
     const ignored = i === 0 ? ignoredRequests : undefined;
     return omitUndefined({ ...status, ips, [ignoredRequestsKey]: ignored });
   });
+}
+
+/** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
+export function isVisible(attached: {
+  readonly planned: { readonly isAuxiliary?: boolean };
+  readonly result: Result;
+}): boolean {
+  const { planned, result } = attached;
+  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
 }

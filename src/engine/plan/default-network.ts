@@ -13,6 +13,7 @@ import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineConfig, OmittedPlugin } from "#engine/config.ts";
+import { unseenPathHint } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -20,7 +21,6 @@ import { canBeDefaultNetwork, checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { unseenPathHint } from "./plugins/unseen-path.ts";
 import { attemptAll, type LookUp, type PlanContext } from "./problems.ts";
 
 /**

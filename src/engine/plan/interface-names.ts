@@ -2,7 +2,8 @@ import { CniError } from "#cni/error.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { type PlanContext, refuse } from "./problems.ts";
 
-interface NameOptions extends Pick<PlanContext, "problems"> {
+/** What the names are chosen by. */
+export interface NameOptions extends Pick<PlanContext, "problems"> {
   readonly runtimeIfName: string;
   readonly existing: ReadonlySet<string>;
   /** The number of the first generated name. @default the network's position */

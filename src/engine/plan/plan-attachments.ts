@@ -1,21 +1,23 @@
-import { type CniArgs, mergeCniArgs } from "#cni/args.ts";
 import { CniError } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
 import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
-import { checkSizeWithResults, plannedSize } from "#engine/plan/record-size.ts";
+import {
+  checkSizeWithResults,
+  plannedSize,
+  type SandboxNetwork,
+} from "#engine/plan/record-size.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { requestedCniArgs } from "#npwg/runtime-config.ts";
 import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 import { auxiliaryNetwork } from "./auxiliary-network.ts";
+import { withCallParameters } from "./call-parameters.ts";
 import { configuredNetworks } from "./default-network.ts";
 import { refuseRepeatedFailures } from "./earlier-failures.ts";
-import { assignInterfaceNames } from "./interface-names.ts";
-import type { Attached, PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
-import { delegateSearchPath } from "./plugins/search-path.ts";
+import { requireNextPlugins } from "./next-plugins.ts";
+import type { PlannedAttachment, ResolvedNetwork } from "./planned-attachment.ts";
 import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 import { repeatedNetworkProblems } from "./repeated-networks.ts";
 import { requestedNetworks, withoutRequested } from "./requested-networks.ts";
@@ -45,11 +47,9 @@ export async function planAttachments(
   request: PlanRequest,
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
-  const { networks: selected, annotationError } = await selectNetworks(ctx, request, pod);
-  const chain = () => auxiliaryNetwork(ctx, request.conf.cniVersion);
-  const auxiliary = await attempt(ctx, chain, ctx.config.auxiliaryCNIChainName);
-  const wanted = auxiliary === undefined ? selected : [...selected, auxiliary];
-  const plan = await planNetworks(ctx, { request, pod }, wanted);
+  await attempt(ctx, () => requireNextPlugins(ctx, request.path));
+  const { networks, annotationError } = await networksOf(ctx, request.conf, pod);
+  const plan = await planNetworks(ctx, { request, pod }, networks);
   const { containerId } = request;
   await attempt(ctx, () => refuseRepeatedFailures(ctx, { containerId, pod }, plan.attachments));
   return omitUndefined({ ...plan, annotationError });
@@ -60,12 +60,7 @@ export interface NetworksToPlan {
   readonly request: Omit<PlanRequest, "conf">;
   readonly pod: Pod | undefined;
   /** The networks that the sandbox has, or will have, already. @default none */
-  readonly earlier?: readonly EarlierNetwork[];
-}
-
-/** A network of a sandbox: its result is absent until it is attached. */
-export interface EarlierNetwork extends Partial<Pick<Attached, "raw" | "ignoredRequests">> {
-  readonly planned: PlannedAttachment;
+  readonly earlier?: readonly SandboxNetwork[];
 }
 
 /** Decides how networks are attached to a sandbox. @throws CniError as {@link planAttachments} */
@@ -81,43 +76,39 @@ export async function planNetworks(
   const devicesInUse = before.flatMap(({ device }) => device?.id ?? []);
   const networks = await assignDevices({ ...ctx, devicesInUse }, pod, wanted);
   const links = await request.existingInterfaces();
-  const names = assignInterfaceNames(networks, {
-    ...ctx,
-    runtimeIfName: request.ifName,
-    existing: new Set([...links, ...before.map((each) => each.ifName)]),
-    firstNumber: before.length === 0 ? undefined : 1,
-  });
-  const searchPath = delegateSearchPath(ctx.config, request.path);
-  const attachments = networks.map((network, i): PlannedAttachment => {
-    const own = { containerId: request.containerId, ifName: names[i] as string };
-    const args = withDeviceInfoFile(network, own);
-    const capabilityArgs = withoutUnusedAnnotations(args, network.list);
-    const cniArgs = delegateArgs(request.cniArgs, network);
-    return { ...network, capabilityArgs, ifName: own.ifName, cniArgs, searchPath };
+  const existing = new Set([...links, ...before.map((each) => each.ifName)]);
+  const firstNumber = before.length === 0 ? undefined : 1;
+  const planned = withCallParameters(ctx, { ...request, existing, firstNumber }, networks);
+  const attachments = planned.map((each): PlannedAttachment => {
+    const args = withDeviceInfoFile(each, {
+      containerId: request.containerId,
+      ifName: each.ifName,
+    });
+    return { ...each, capabilityArgs: withoutUnusedAnnotations(args, each.list) };
   });
   refuse(ctx, defaultRouteProblems([...before, ...attachments]));
-  const recordBytes = (await attempt(ctx, () => sizeOf(earlier, attachments))) ?? 0;
+  const size = () => checkSizeWithResults(plannedSize([...before, ...attachments]), earlier);
+  const recordBytes = (await attempt(ctx, size)) ?? 0;
   return { attachments, recordBytes };
 }
 
-/** @throws CniError 100 when the record would be too long */
-function sizeOf(
-  earlier: readonly EarlierNetwork[],
-  attachments: readonly PlannedAttachment[],
-): number {
-  const size = plannedSize([...earlier.map(({ planned }) => planned), ...attachments]);
-  const results = earlier.flatMap(({ planned, raw, ignoredRequests = [] }) =>
-    raw === undefined ? [] : [{ planned, raw, ignoredRequests }],
-  );
-  return checkSizeWithResults(size, results);
+/** The networks of a sandbox, the default network first. @throws CniError as {@link planAttachments} */
+export async function networksOf(
+  ctx: PlanContext,
+  conf: PlanRequest["conf"],
+  pod: Pod | undefined,
+): Promise<{ readonly networks: readonly ResolvedNetwork[]; readonly annotationError?: string }> {
+  const { networks, annotationError } = await selectNetworks(ctx, conf, pod);
+  const chain = () => auxiliaryNetwork(ctx, conf.cniVersion);
+  const auxiliary = await attempt(ctx, chain, ctx.config.auxiliaryCNIChainName);
+  return omitUndefined({ networks: [networks, auxiliary ?? []].flat(), annotationError });
 }
 
 async function selectNetworks(
   ctx: PlanContext,
-  request: PlanRequest,
+  { runtimeConfig }: PlanRequest["conf"],
   pod: Pod | undefined,
 ): Promise<{ networks: ResolvedNetwork[]; annotationError?: string }> {
-  const { runtimeConfig } = request.conf;
   const configured = await configuredNetworks(ctx, { runtimeConfig, podNamespace: pod?.namespace });
   if (pod === undefined) return { networks: configured };
   const { secondaries, defaultNetwork, annotationError } = await requestedNetworks(ctx, pod);
@@ -142,16 +133,4 @@ function defaultRouteProblems(attachments: readonly PlannedAttachment[]): PlanPr
     const message = `both ${first.ifName} and ${second.ifName} are to have the IPv${family} default route; only one attachment can`;
     return { network: second.displayName, error: new CniError("DefaultRouteTaken", message) };
   });
-}
-
-/** CNI_ARGS with an address, for the interface that the runtime requests: the default network's. */
-const addressArgs = new Set(["IP", "GATEWAY", "MAC"]);
-
-/** The CNI_ARGS for a network, of those of the runtime's call. */
-export function delegateArgs(
-  args: CniArgs,
-  { isDefault, selection, list }: ResolvedNetwork,
-): CniArgs {
-  const own = isDefault ? args : args.filter(([key]) => !addressArgs.has(key));
-  return mergeCniArgs(own, selection === undefined ? [] : requestedCniArgs(selection, list));
 }

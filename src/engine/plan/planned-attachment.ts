@@ -1,10 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
-import { CniError } from "#cni/error.ts";
-import type { Result } from "#cni/result/result.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
-import type { IgnoredRequest } from "#npwg/served-requests.ts";
 
 /** A network to attach, before its interface has a name. */
 export interface ResolvedNetwork {
@@ -28,30 +25,4 @@ export interface PlannedAttachment extends ResolvedNetwork {
   readonly ifName: string;
   readonly cniArgs: readonly (readonly [string, string])[];
   readonly searchPath: readonly string[];
-}
-
-/** An attachment with the result of its ADD. */
-export interface Attached {
-  readonly planned: PlannedAttachment;
-  readonly result: Result;
-  /** The result as recorded: the last plugin's, in the network's version, unknown fields kept. */
-  readonly raw: JsonObject;
-  readonly ignoredRequests: readonly IgnoredRequest[];
-}
-
-/** Whether an attachment is shown. Plugins that modify others' interfaces have nothing to show. */
-export function isVisible(attached: {
-  readonly planned: Pick<PlannedAttachment, "isAuxiliary">;
-  readonly result: Result;
-}): boolean {
-  const { planned, result } = attached;
-  return planned.isAuxiliary !== true || result.interfaces.length + result.ips.length > 0;
-}
-
-/** The same error with the network and interface for which it happened. */
-export function withNetworkContext(
-  error: unknown,
-  { displayName, ifName }: Pick<PlannedAttachment, "displayName" | "ifName">,
-): unknown {
-  return error instanceof CniError ? error.of(`${displayName} (${ifName})`) : error;
 }

@@ -1,18 +1,16 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { unseenPathHint } from "./plugins/unseen-path.ts";
+import { unseenPathHint } from "#engine/ports/host.ts";
 
-/** Checks `readinessindicatorfile`. @throws CniError 11 while it is missing: the runtime retries */
-export async function checkReadinessFile(ctx: CallContext): Promise<void> {
-  const reason = await readinessFileProblem(ctx);
-  if (reason !== undefined) throw new CniError("PrimaryNotReady", reason);
-}
-
-/** Why the default network is not ready by its readiness file; undefined if ready or no file. */
-export async function readinessFileProblem(ctx: CallContext): Promise<string | undefined> {
+/**
+ * Why the default network is not ready by `readinessindicatorfile`: CniError 11, with which the
+ * runtime retries; undefined if it is ready, or there is no such file.
+ */
+export async function readinessProblem(ctx: CallContext): Promise<CniError | undefined> {
   const path = ctx.config.readinessindicatorfile;
   if (path === undefined || path === "") return undefined;
   if ((await ctx.deps.confFiles.kind(path)) !== "absent") return undefined;
   const hint = unseenPathHint(ctx.deps.confFiles, path);
-  return `the default network is not ready: its readiness file ${path} does not exist${hint}`;
+  const message = `the default network is not ready: its readiness file ${path} does not exist${hint}`;
+  return new CniError("PrimaryNotReady", message);
 }

@@ -2,14 +2,21 @@ import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import { mayLeaveAddress } from "#cni/runtime/ipam.ts";
-import type { Attached, PlannedAttachment } from "./planned-attachment.ts";
+import type { JsonObject } from "#lib/json.ts";
+import type { IgnoredRequest } from "#npwg/served-requests.ts";
+import type { PlannedAttachment } from "./planned-attachment.ts";
 
 /*
  * The size of the record with its teardown plan, before they are made: each network and each result
  * may be within its limit, but all of them together too much for one call.
  */
 
-type AttachedResult = Pick<Attached, "planned" | "raw" | "ignoredRequests">;
+/** A network of a sandbox: its result is absent until it is attached. */
+export interface SandboxNetwork {
+  readonly planned: PlannedAttachment;
+  readonly raw?: JsonObject;
+  readonly ignoredRequests?: readonly IgnoredRequest[];
+}
 
 /** The planned size in bytes. @throws CniError 100 naming the network that exceeds the limit */
 export function plannedSize(planned: readonly PlannedAttachment[]): number {
@@ -22,7 +29,7 @@ export function plannedSize(planned: readonly PlannedAttachment[]): number {
 }
 
 /** The size in bytes with the results so far. @throws CniError 100 */
-export function checkSizeWithResults(planned: number, attached: readonly AttachedResult[]): number {
+export function checkSizeWithResults(planned: number, attached: readonly SandboxNetwork[]): number {
   const bytes = attached.map(resultBytes).reduce((sum, each) => sum + each, planned);
   check(bytes, "with the results so far");
   return bytes;
@@ -46,7 +53,8 @@ function plannedBytes(planned: PlannedAttachment): number {
 }
 
 /** A result is once in the record, and in each planned DEL; ignored requests only in the record. */
-function resultBytes({ planned: { list }, raw, ignoredRequests }: AttachedResult): number {
+function resultBytes({ planned: { list }, raw, ignoredRequests = [] }: SandboxNetwork): number {
+  if (raw === undefined) return 0;
   const copies = 1 + list.plugins.length + released(list).length;
   return copies * sizeOf(raw) + sizeOf(ignoredRequests);
 }

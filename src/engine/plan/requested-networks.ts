@@ -16,7 +16,7 @@ import {
 import { SelectionError } from "#npwg/selection/selection-error.ts";
 import { networkFromNad } from "./default-network.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
-import { attempt, attemptAll, type PlanContext, tolerate } from "./problems.ts";
+import { attempt, attemptAll, type LookUp, type PlanContext, tolerate } from "./problems.ts";
 
 /** The networks that a pod requests; `annotationError` when its invalid annotation is ignored. */
 interface PodRequests {
@@ -34,16 +34,25 @@ export async function requestedNetworks(ctx: PlanContext, pod: Pod): Promise<Pod
   const parsed = await attempt(ctx, () => parseAnnotation(ctx, pod));
   const networks = await attemptAll(ctx, [
     { step: () => defaultOverride(ctx, pod) },
-    ...(parsed?.selections ?? []).map((selection) => ({
-      step: () => resolveSelection(ctx, pod, selection),
-      network: `${selection.namespace}/${selection.name}`,
-    })),
+    ...lookUpsOf(ctx, pod, parsed?.selections ?? []),
   ]);
   return omitUndefined({
     secondaries: networks.filter(({ isDefault }) => !isDefault),
     defaultNetwork: networks.find(({ isDefault }) => isDefault),
     annotationError: parsed?.annotationError,
   });
+}
+
+/** How the networks of selections are looked up. */
+export function lookUpsOf(
+  ctx: CallContext,
+  pod: PodName,
+  selections: readonly NetworkSelection[],
+): LookUp<ResolvedNetwork>[] {
+  return selections.map((selection) => ({
+    step: () => resolveSelection(ctx, pod, selection),
+    network: `${selection.namespace}/${selection.name}`,
+  }));
 }
 
 /**
@@ -106,7 +115,7 @@ async function defaultOverride(ctx: PlanContext, pod: Pod): Promise<ResolvedNetw
 }
 
 /** The network of one selection. @throws CniError as {@link requestedNetworks} */
-export async function resolveSelection(
+async function resolveSelection(
   ctx: CallContext,
   pod: PodName,
   selection: NetworkSelection,

@@ -76,6 +76,12 @@ export interface ConfFiles extends ConfReader {
   sees(path: string): boolean;
 }
 
+/** Hint that a path is not mounted into this container; empty when the path is visible. */
+export function unseenPathHint(files: Pick<ConfFiles, "sees">, path: string): string {
+  if (files.sees(path)) return "";
+  return " in plexusd's container, into which that place of the host is not mounted: add a hostPath volume with the same path";
+}
+
 /** Multus's files about its sandboxes, read only: the shim removes them at the end of a DEL. */
 export interface MultusFiles {
   /** The containers with files, in any order. @throws CniError 5 */

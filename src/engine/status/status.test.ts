@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { plexusdsListMark } from "#engine/config.ts";
-import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { podAnnotationsCapability } from "#npwg/object-meta.ts";
 
 function labOf(cniVersion: string, options: LabOptions = {}): EngineLab {
   return new EngineLab({

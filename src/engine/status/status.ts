@@ -4,14 +4,12 @@ import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { limitedRunner } from "#engine/call/limited-runner.ts";
-import { auxiliaryNetwork } from "#engine/plan/auxiliary-network.ts";
-import { configuredNetworks } from "#engine/plan/default-network.ts";
-import { pluginProblems } from "#engine/plan/plugins/find-plugins.ts";
+import { networksOf } from "#engine/plan/plan-attachments.ts";
+import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
-import { type PodDescription, runtimeDescribesPods } from "#engine/plan/pod/runtime-pod.ts";
-import { throwProblems } from "#engine/plan/problems.ts";
-import { readinessFileProblem } from "#engine/plan/readiness.ts";
+import { readinessProblem } from "#engine/plan/readiness.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
+import { type PodDescription, runtimeDescribesPods } from "./described-pods.ts";
 
 /**
  * Time for all plugins together. The kubelet counts the runtime as dead after 30 s without an
@@ -32,7 +30,7 @@ export async function status(
 ): Promise<void> {
   // Whether pods can be looked up is irrelevant if the runtime describes them.
   const source = runtimeDescribesPods(request.conf, lastAdd) ? undefined : ctx.deps.source;
-  const reason = (await readinessFileProblem(ctx)) ?? source?.notReadyReason();
+  const reason = (await readinessProblem(ctx))?.message ?? source?.notReadyReason();
   if (reason !== undefined) throw notAvailable(reason);
   try {
     await checkNetworks(ctx, request);
@@ -45,12 +43,9 @@ export async function status(
 }
 
 async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<void> {
-  const { runtimeConfig, cniVersion } = request.conf;
-  const configured = await configuredNetworks(ctx, { runtimeConfig, podNamespace: undefined });
-  const auxiliary = await auxiliaryNetwork(ctx, cniVersion);
-  const networks = auxiliary === undefined ? configured : [...configured, auxiliary];
+  const { networks } = await networksOf(ctx, request.conf, undefined);
   const searchPath = delegateSearchPath(ctx.config, request.path);
-  throwProblems(await pluginProblems(ctx, networks, searchPath));
+  await requirePlugins(ctx, networks, searchPath);
   const budget = new TimeBudget(ctx.deps.clock, pluginsMaxMs);
   const options = { searchPath, timeoutMs: ctx.config.delegateTimeoutMs };
   for (const { list, displayName } of networks.filter(({ isDefault }) => isDefault)) {

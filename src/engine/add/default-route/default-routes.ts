@@ -5,9 +5,9 @@ import {
   type ResultRoute,
   sandboxInterfaces,
 } from "#cni/result/result.ts";
+import type { Attached } from "#engine/add/add-record.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
-import type { Attached } from "#engine/plan/planned-attachment.ts";
 import { ipFamily } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { kernelMetric } from "#netlink/routes.ts";

@@ -1,9 +1,8 @@
-import { CniError, CniErrorCode } from "#cni/error.ts";
+import { CniError, CniErrorCode, withNetworkContext } from "#cni/error.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "#cni/runtime/delegate.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
 import { ipamCall, ipamCallAfter } from "#cni/runtime/ipam.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { withNetworkContext } from "#engine/plan/planned-attachment.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { withConfOfNow } from "./conf-of-now.ts";

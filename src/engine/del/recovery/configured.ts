@@ -6,18 +6,11 @@ import { collectErrors, combineErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { interfaceIsPresent, netnsForDel } from "#engine/del/chain/netns.ts";
 import { delBudget } from "#engine/del/detach.ts";
+import { withCallParameters } from "#engine/plan/call-parameters.ts";
 import { defaultNetwork, furtherDelegates } from "#engine/plan/default-network.ts";
-import { assignInterfaceNames } from "#engine/plan/interface-names.ts";
-import { delegateArgs } from "#engine/plan/plan-attachments.ts";
-import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { heldInterfaces } from "./multus.ts";
 import type { UnrecordedSandbox } from "./unrecorded-sandbox.ts";
-
-/** A configured network, with the interface that an ADD gives it. */
-interface ConfiguredNetwork extends ResolvedNetwork {
-  readonly ifName: string;
-}
 
 /**
  * Detaches a sandbox from the default network and the further `delegates` of the configuration,
@@ -30,10 +23,8 @@ export async function detachConfigured(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<void> {
-  const first = await configuredDefaultNetwork(ctx, sandbox);
-  if (first === undefined) return;
-  const further = await furtherNetworks(ctx, sandbox, first);
-  const networks = [{ ...first, ifName: sandbox.ifName }, ...further];
+  const networks = await configuredAttachments(ctx, sandbox);
+  const further = networks.slice(1);
   // None if another sandbox may have one of the interfaces there.
   const furtherNames = further.map(({ ifName }) => ifName);
   const hasFurther = further.length > 0;
@@ -52,19 +43,34 @@ export async function detachConfigured(
 }
 
 /** The runtime's result is of the default network. */
-function delCallsOf(ctx: CallContext, sandbox: UnrecordedSandbox, network: ConfiguredNetwork) {
-  const cniArgs = delegateArgs(sandbox.cniArgs, network);
-  const searchPath = delegateSearchPath(ctx.config, sandbox.path);
-  const attachment = { ...network, cniArgs, searchPath };
-  const rt = runtimeConf(sandbox, attachment, ctx.config.delegateTimeoutMs);
+function delCallsOf(ctx: CallContext, sandbox: UnrecordedSandbox, network: PlannedAttachment) {
+  const rt = runtimeConf(sandbox, network, ctx.config.delegateTimeoutMs);
   return delCallsOfStored(network.list, rt, network.isDefault ? sandbox.prevResult : undefined);
+}
+
+/**
+ * The default network and the further `delegates`, as an ADD attaches them: without these if damaged
+ * records of the container may have their interfaces.
+ * @throws CniError when the API is unavailable
+ */
+async function configuredAttachments(
+  ctx: CallContext,
+  sandbox: UnrecordedSandbox,
+): Promise<PlannedAttachment[]> {
+  const first = await configuredDefaultNetwork(ctx, sandbox);
+  if (first === undefined) return [];
+  const further = usableDelegates(ctx);
+  const held = further.length === 0 ? undefined : await heldInterfaces(ctx, sandbox);
+  const networks = held === undefined || held.inDoubt ? [first] : [first, ...further];
+  const call = { ...sandbox, existing: held?.names ?? new Set<string>() };
+  return withCallParameters({ ...ctx, problems: [] }, call, networks);
 }
 
 /** @throws CniError when the API is unavailable */
 async function configuredDefaultNetwork(
   ctx: CallContext,
   { runtimeConfig = {} }: UnrecordedSandbox,
-): Promise<ResolvedNetwork | undefined> {
+) {
   try {
     return await defaultNetwork({ ...ctx, unlimited: true }, runtimeConfig);
   } catch (error) {
@@ -74,23 +80,8 @@ async function configuredDefaultNetwork(
   }
 }
 
-/** The further `delegates`; none if damaged records of the container may have their interfaces. */
-async function furtherNetworks(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-  first: ResolvedNetwork,
-): Promise<ConfiguredNetwork[]> {
-  const further = usableDelegates(ctx);
-  if (further.length === 0) return [];
-  const { names: existing, inDoubt } = await heldInterfaces(ctx, sandbox);
-  if (inDoubt) return [];
-  const options = { runtimeIfName: sandbox.ifName, existing, problems: [] };
-  const names = assignInterfaceNames([first, ...further], options);
-  return further.map((network, i) => ({ ...network, ifName: names[i + 1] as string }));
-}
-
 /** None if one cannot be used: no ADD would have attached any. */
-function usableDelegates(ctx: CallContext): ResolvedNetwork[] {
+function usableDelegates(ctx: CallContext) {
   try {
     return furtherDelegates({ ...ctx, unlimited: true });
   } catch (error) {

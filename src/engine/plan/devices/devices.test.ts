@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { podAnnotationsCapability } from "#engine/plan/pod/runtime-pod.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { podAnnotationsCapability } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 const web = { pod: "default/web" };

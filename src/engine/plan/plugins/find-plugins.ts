@@ -1,34 +1,30 @@
+import { pluginTypes } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { withMeantPlugin } from "#cni/runtime/meant-plugin.ts";
-import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
-import type { PlanProblem } from "#engine/plan/problems.ts";
+import { type PlanContext, refuse } from "#engine/plan/problems.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
-
-/** The plugins of networks, each once. Not IPAM plugins, as some plugins have theirs built in. */
-export function pluginTypes(networks: readonly ResolvedNetwork[]): string[] {
-  return [...new Set(networks.flatMap(({ list }) => list.plugins.map(({ type }) => type)))];
-}
 
 /**
  * Looks up all plugins before anything is attached: without its last plugin a network would be
  * attached halfway. An ADD has them required by its first delegate's order instead.
- * @returns a problem for each plugin of a network that cannot be executed
+ * @throws CniError naming each plugin that cannot be executed, unless problems are collected
  */
-export async function pluginProblems(
-  ctx: CallContext,
+export async function requirePlugins(
+  ctx: PlanContext,
   networks: readonly ResolvedNetwork[],
   searchPath: readonly string[],
-): Promise<PlanProblem[]> {
+): Promise<void> {
   const types = pluginTypes(networks);
   const lookups = await ctx.host.find(searchPath, types);
   const found = new Map(types.map((type, i) => [type, lookups[i]]));
-  return networks.flatMap(({ displayName, list }) =>
+  const problems = networks.flatMap(({ displayName, list }) =>
     list.plugins.flatMap(({ type }) => {
       const error = lookupError(type, found.get(type), searchPath);
       return error === undefined ? [] : { network: displayName, error: error.of(displayName) };
     }),
   );
+  refuse(ctx, problems);
 }
 
 /** In libcni's words, which tools look for. */

@@ -2,9 +2,8 @@ import { expect, test } from "vitest";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { mirrorAnnotation } from "#npwg/object-meta.ts";
+import { mirrorAnnotation, podAnnotationsCapability } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { podAnnotationsCapability } from "./runtime-pod.ts";
 
 const pod = "default/web/uid-9";
 
