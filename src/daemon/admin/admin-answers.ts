@@ -63,6 +63,7 @@ export class AdminAnswers {
     const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
     const { source } = cluster;
     const now = new Date().toISOString();
+    const files = (await ifPresent(readdir(flags.stateDir))) ?? [];
     const listed = await records.list();
     const isOpen = isStillOpen(listed.records, cluster.node?.nodePods.list());
     const report: NodeReport = omitUndefined({
@@ -85,7 +86,7 @@ export class AdminAnswers {
       settings: await this.#settings(),
       configFile: flags.config,
       damagedRecords: listed.damaged.map(({ error }) => error.message),
-      setAside: await setAsideIn(flags.stateDir),
+      setAside: files.filter((name) => parseStateFileName(name)?.kind === "damaged"),
       ofMultus: await this.#leftByMultus(),
       agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
@@ -183,11 +184,6 @@ export class AdminAnswers {
     const { config, confFiles: files } = this.#options;
     return { binDirs: config.current().nodeConf.binDirs, files };
   }
-}
-
-async function setAsideIn(stateDir: string): Promise<string[]> {
-  const names = (await ifPresent(readdir(stateDir))) ?? [];
-  return names.filter((name) => parseStateFileName(name)?.kind === "damaged");
 }
 
 function asState(

@@ -1,4 +1,4 @@
-import { type CniError, CniErrorCode, subjectPrefix, withoutSubject } from "#cni/error.ts";
+import { CniErrorCode, subjectPrefix, withoutSubject } from "#cni/error.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
@@ -51,15 +51,14 @@ export function conditionOf(problem: HotPlugProblem): Condition {
   if (isRemoval === false)
     return { reason: "FailedAddingInterface", message, next: again, lacksNetworks: true };
   const isInvalid = network === undefined && error.code === CniErrorCode.InvalidRequest;
-  const next = isInvalid ? kept(error) : `the pod keeps its networks; ${again}`;
+  // No edit changes the network of the node.
+  const isOfNode = error.reason === "InvalidRequest";
+  const until = isOfNode
+    ? undefined
+    : "the pod keeps its networks until the annotation is corrected";
+  const next = isInvalid ? until : `the pod keeps its networks; ${again}`;
   const isQuiet = error.transient || error.cause instanceof HostGoneError;
   return { reason: "InterfaceAddRejected", message, next, lacksNetworks: true, isQuiet };
-}
-
-/** The network of the node is no matter of the annotation. */
-function kept({ reason }: CniError): string | undefined {
-  if (reason === "InvalidRequest") return undefined;
-  return "the pod keeps its networks until the annotation is corrected";
 }
 
 /** It is not known who requested what the pod has. */
