@@ -248,6 +248,8 @@ test("a damaged record may contain what is in its file", async () => {
   const [damaged] = (await store.list()).damaged;
   const texts = ["10.0.0.7", "10.0.0.8"];
   expect(texts.map((text) => damaged?.mayContain(text))).toEqual([true, false]);
+  await rm(fileOf("c2"));
+  expect(damaged?.mayContain("10.0.0.7")).toBe(false);
 });
 
 test("load() does not read a sparse record to its end [S-106]", async () => {

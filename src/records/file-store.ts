@@ -166,7 +166,6 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
   async quarantine(key: RecordKey): Promise<void> {
     const record = this.#path(recordFileName(key));
     this.#checkOwn(key);
-    this.#index.remove(key);
     this.#open.release(record);
     await attempt(`rename ${record}`, async () => renameIfPresent(record, damagedFileName(record)));
   }

@@ -82,6 +82,12 @@ test("formatRecord(), parseRecord() and planIn() keep every field of a record an
   expect(planIn(file, key)).toEqual(plan);
 });
 
+test("parseRecord() says of no whole record that an update of it was lost", () => {
+  const attachments = [{ ...attachment, state: "planned" as const }];
+  const record = { ...sandbox, bootId: "b1", attachments };
+  expect(parseRecord(formatRecord(record, plan), where).record).toEqual(record);
+});
+
 test("parseRecord() reads a record in which an earlier release has a pause of its status", () => {
   const statusPause = { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false };
   const { pendingStatus } = parseRecord(fileOf("2", { ...full, statusPause }), where).record;

@@ -20,6 +20,8 @@ async function withFailures(
     await lab.add(options);
     await lab.del(options);
   }
+  const { record, plan } = (await lab.records.load({ ...earlier3, ifName: "eth0" }))!;
+  lab.records.put({ ...record, containerId: "other", pod: { ...pod, name: "other" } }, plan);
   lab.plugins.calls.length = 0;
   return lab;
 }

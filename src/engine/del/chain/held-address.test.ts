@@ -125,6 +125,12 @@ test.each<Other>([
     change: (lab) => lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record"),
     gets: [own],
   },
+  {
+    what: "has a damaged record that does not name the network",
+    second: ["vendor", "firewall"],
+    change: (lab) => lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record"),
+    gets: [shared, own],
+  },
 ])("del() passes the addresses $gets to a plugin if another sandbox $what", async (scene) => {
   const { types = ["bridge", "firewall"], second = types, change, gets } = scene;
   const { lab, attachOther } = await twoSandboxes(types, second);
