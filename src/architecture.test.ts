@@ -46,6 +46,11 @@ const engineFolders = [
 
 /** The names that other folders import from one of src/engine, at most 15. */
 const doors: Readonly<Record<string, readonly string[]>> = {
+  call: [
+    ...["CallContext", "CallTools", "PodFindings", "SandboxLocks", "asIoFailure", "callContext"],
+    ...["callTools", "contextWithoutCall", "inSandbox", "linkNames", "netlinkTransport"],
+    ...["sandboxAddresses", "sandboxFields", "sandboxLinks", "signOfBoot"],
+  ],
   plan: [
     ...["AttachmentPlan", "PlanProblem", "PlannedAttachment", "checkSizeWithResults"],
     ...["defaultNetwork", "delegateSearchPath", "furtherDelegates", "networksOf"],

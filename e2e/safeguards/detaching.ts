@@ -149,7 +149,7 @@ export const detachingMutations: readonly Mutation[] = [
   },
   {
     name: "a sandbox is over only if nothing is at the path of its namespace",
-    file: "src/engine/call/signs-of-life.ts",
+    file: "src/engine/del/signs-of-life.ts",
     find: "return (await isNothingAt(ctx, record.netns)) || (await isOfLaterProcess(ctx, record));",
     replace: "return true;",
     properties: ["never what runs"],

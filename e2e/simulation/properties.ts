@@ -1,5 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import { isMadeOnce } from "#engine/call/netns-path.ts";
+import { isMadeOnce } from "#engine/del/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { statusChanged } from "./api/exchange.ts";
 import { CallTimes } from "./call-times.ts";

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { readCall } from "#engine/call/call.ts";
 import { plexusdsListMark } from "#engine/config.ts";
+import { readCall } from "#engine/ports/call.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
 import { exited, failed } from "./testing/fake-plugins.ts";

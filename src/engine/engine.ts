@@ -4,17 +4,14 @@ import { parsePluginRequest, sameNetnsError } from "#cni/plugin/parse-request.ts
 import type { PluginRequest } from "#cni/plugin/request.ts";
 import { printResult } from "#cni/result/format.ts";
 import { add } from "#engine/add/add.ts";
-import { reportBroken } from "#engine/call/assertions.ts";
-import type { Call, CallOutcome, ServedCall } from "#engine/call/call.ts";
 import {
   type CallContext,
   type CallTools,
   callContext,
   callTools,
   contextWithoutCall,
-  netnsStateOf,
+  sandboxFields,
 } from "#engine/call/call-context.ts";
-import { answerOf, logCall, sandboxFields } from "#engine/call/call-log.ts";
 import { PodFindings } from "#engine/call/pod-findings.ts";
 import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { check } from "#engine/check/check.ts";
@@ -33,6 +30,8 @@ import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { type HotPlugOptions, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { desiredStatus } from "#engine/network-status/desired-status.ts";
+import { reportBroken } from "#engine/ports/assertions.ts";
+import { type Call, type CallOutcome, netnsStateOf, type ServedCall } from "#engine/ports/call.ts";
 import type { CalledPod, Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
@@ -41,6 +40,7 @@ import { type PodDescription, podDescription } from "#engine/status/described-po
 import { status } from "#engine/status/status.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { answerOf, logCall } from "./call-log.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
 
 /** How long one call may work on a leftover of another sandbox. */

@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import { CniError } from "#cni/error.ts";
 import { formatErrorOutput } from "#cni/plugin/error-output.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { declinedExitCode } from "#engine/call/call.ts";
+import { declinedExitCode } from "#engine/ports/call.ts";
 import {
   type DelegateHost,
   HostGoneError,

@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { readCall } from "#engine/call/call.ts";
+import { readCall } from "#engine/ports/call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";

@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
-import { type Call, namesIn } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
+import { type Call, namesIn } from "#engine/ports/call.ts";
 import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import {
   noAgentError,

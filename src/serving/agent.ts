@@ -1,6 +1,6 @@
-import type { Call, CallAnswer } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { LeftoverOutcome } from "#engine/leftovers/leftovers.ts";
+import type { Call, CallAnswer } from "#engine/ports/call.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import { sandboxName } from "#engine/record/record.ts";
 import { pause } from "#lib/concurrency/deadline.ts";

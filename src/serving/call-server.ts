@@ -1,6 +1,6 @@
 import { createServer, type Socket } from "node:net";
-import { readCall } from "#engine/call/call.ts";
 import type { Engine } from "#engine/engine.ts";
+import { readCall } from "#engine/ports/call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";

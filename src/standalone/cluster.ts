@@ -4,7 +4,7 @@ import { tryParseJson } from "#cni/document.ts";
 import type { CallConfig } from "#daemon/config/call-config.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
-import type { Call } from "#engine/call/call.ts";
+import type { Call } from "#engine/ports/call.ts";
 import { emptyPorts, loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";

@@ -1,8 +1,8 @@
 import { hostDeviceInfoFiles } from "#devices/device-info-files.ts";
-import { type Call, readCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
+import { type Call, readCall } from "#engine/ports/call.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";

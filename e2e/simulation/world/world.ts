@@ -1,5 +1,5 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
-import type { CallAnswer } from "#engine/call/call.ts";
+import type { CallAnswer } from "#engine/ports/call.ts";
 import type { CallHost } from "#engine/ports/host.ts";
 import type { ApiServer } from "../api/api-server.ts";
 import type { Disk } from "./disk.ts";

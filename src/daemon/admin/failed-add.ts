@@ -1,7 +1,7 @@
-import { isOf } from "#engine/call/pod-identity.ts";
 import type { IsOpen } from "#engine/explain/call-history.ts";
 import type { Failure } from "#engine/explain/explain-error.ts";
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import { isOf } from "#engine/ports/pod-identity.ts";
 import { type AttachmentRecord, calledUid, usableRecord } from "#engine/record/record.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

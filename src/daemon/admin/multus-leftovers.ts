@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
-import { isOf } from "#engine/call/pod-identity.ts";
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
 import type { MultusFiles } from "#engine/ports/host.ts";
+import { isOf } from "#engine/ports/pod-identity.ts";
 import { parseCachedAdd } from "#npwg/multus/cached-add.ts";
 import { multusIfName, parseMultusNetworks } from "#npwg/multus/networks-file.ts";
 

@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import { isCommand } from "#cni/plugin/commands.ts";
-import { assertions } from "#engine/call/assertions.ts";
+import { assertions } from "#engine/ports/assertions.ts";
 import type { EngineMetrics } from "#engine/ports/engine-deps.ts";
 import { metric } from "./metric-table.ts";
 

@@ -1,7 +1,6 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { linksOfCall } from "#engine/call/sandbox.ts";
 import { type AttachmentPlan, planAttachments } from "#engine/plan/plan-attachments.ts";
 import { resolvePod } from "#engine/plan/pod/pod.ts";
 import { readinessProblem } from "#engine/plan/readiness.ts";
@@ -14,6 +13,7 @@ import { attachNetworks } from "./attach-networks.ts";
 import { detachEarlier } from "./earlier-sandbox.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
+import { linksOfCall } from "./kernel-interfaces.ts";
 import { rollBack } from "./roll-back.ts";
 
 /**

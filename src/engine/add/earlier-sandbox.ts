@@ -1,15 +1,17 @@
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isOfProcess } from "#engine/call/netns-path.ts";
-import { linksOfCall, sandboxLinks } from "#engine/call/sandbox.ts";
-import { isNothing, isOfLaterProcess, signOfBoot } from "#engine/call/signs-of-life.ts";
+import { sandboxLinks } from "#engine/call/sandbox.ts";
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { mayBePresent } from "#engine/del/chain/own-interfaces.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
+import { isOfProcess } from "#engine/del/netns-path.ts";
 import { detachUnrecorded } from "#engine/del/recovery/recover.ts";
+import { isNothing, isOfLaterProcess } from "#engine/del/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import { NetnsError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
+import { linksOfCall } from "./kernel-interfaces.ts";
 
 /**
  * Detaches what an earlier sandbox with the call's container ID and interface has left: nerdctl

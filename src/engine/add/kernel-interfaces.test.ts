@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { type EngineLab, netns } from "#engine/testing/engine-lab.ts";
+import { FakeKernel } from "#engine/testing/fake-kernel.ts";
 import { exited } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { linksOfCall } from "./kernel-interfaces.ts";
 
 /** A pod that asks for a network of a device with a user-space driver, and for one of `bridge` and `tuning`. */
 function labWithDevice(result: JsonObject = onlyIn("net1")): EngineLab {
@@ -98,4 +101,12 @@ test("add() stops if the shim disconnects during the list, and keeps the record 
   await expect(lab.add({ ...web, host })).rejects.toThrow("gone");
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(lab.plugins.log("DEL")).toEqual([]);
+});
+
+test("linksOfCall() lists the interfaces if the shim has not", async () => {
+  const kernel = new FakeKernel();
+  kernel.addNamespace("/run/netns/x");
+  kernel.addLink("/run/netns/x", "eth0");
+  const ctx = { host: { netlink: kernel.transport } } as unknown as CallContext;
+  expect(await linksOfCall(ctx, "/run/netns/x")).toEqual(new Set(["lo", "eth0"]));
 });

@@ -1,10 +1,16 @@
 import { type Result, sandboxInterfaces } from "#cni/result/result.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { linkNames } from "#engine/call/sandbox.ts";
+import { inSandbox, linkNames } from "#engine/call/sandbox.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 
 /** The names of a sandbox's interfaces in the kernel; undefined when they are not known. */
 export type KernelInterfaces = ReadonlySet<string> | undefined;
+
+/** The names of the interfaces in the namespace of an ADD. @throws CniError as {@link inSandbox} */
+export async function linksOfCall(ctx: CallContext, netns: string): Promise<ReadonlySet<string>> {
+  if (ctx.links !== undefined) return ctx.links;
+  return inSandbox(netns, () => linkNames(ctx, netns));
+}
 
 /** Lists the interfaces of a sandbox. @throws HostGoneError when the shim has gone */
 export async function kernelInterfaces(ctx: CallContext, netns: string): Promise<KernelInterfaces> {

@@ -1,7 +1,7 @@
 import type { CniError } from "#cni/error.ts";
-import type { PluginRequest } from "#cni/plugin/request.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
+import type { Call } from "#engine/ports/call.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import {
   type CallHost,
@@ -11,7 +11,7 @@ import {
 } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { Call } from "./call.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import { CallDelegates } from "./call-delegates.ts";
 import { Trace } from "./trace.ts";
 
@@ -101,10 +101,11 @@ export function contextWithoutCall(
   return callContext(deps, tools, { config, logger, netnsState: "none" });
 }
 
-/** What the shim, which runs in the runtime's network namespace, found at CNI_NETNS. */
-export function netnsStateOf(call: Call, request: PluginRequest): NetnsState {
-  if (!("netns" in request) || request.netns === "") return "none";
-  const { netnsState } = call;
-  if (netnsState === "own") return request.netnsOverride ? "ok" : "own";
-  return netnsState === "ok" || netnsState === "gone" ? netnsState : "unknown";
+/** The fields of every log line of a sandbox: never its configuration or environment. */
+export function sandboxFields(
+  sandbox: Pick<Call, "containerId" | "ifName" | "pod">,
+): Partial<Record<string, string>> {
+  const { containerId, ifName, pod: { namespace: podNamespace, name: podName } = {} } = sandbox;
+  const named = { containerId: containerId || undefined, ifName: ifName || undefined };
+  return omitUndefined({ ...named, podNamespace, podName });
 }

@@ -1,6 +1,6 @@
+import { type AssertionReporters, reportBroken } from "#engine/ports/assertions.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
-import { type AssertionReporters, reportBroken } from "./assertions.ts";
 
 /** Locks of this process: calls for a sandbox run in turn, and GC alone (CNI 1.1.0 §4 "GC"). */
 export class SandboxLocks {

@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports/host.ts";
 import { NetlinkError, type NetlinkTransport } from "#netlink/codec.ts";
-import { type Link, listLinks } from "#netlink/links.ts";
+import { type InterfaceAddress, type Link, listAddresses, listLinks } from "#netlink/links.ts";
 import type { CallContext } from "./call-context.ts";
 
 /** The netlink transport through the call's shim. */
@@ -14,10 +14,12 @@ export async function sandboxLinks(ctx: CallContext, netns: string): Promise<Lin
   return asIoFailure(() => listLinks(netlinkTransport(ctx), netns));
 }
 
-/** The names of the interfaces in the namespace of an ADD. @throws CniError as {@link inSandbox} */
-export async function linksOfCall(ctx: CallContext, netns: string): Promise<ReadonlySet<string>> {
-  if (ctx.links !== undefined) return ctx.links;
-  return inSandbox(netns, () => linkNames(ctx, netns));
+/** The addresses of the interfaces of a sandbox. @throws as {@link sandboxLinks} */
+export async function sandboxAddresses(
+  ctx: CallContext,
+  netns: string,
+): Promise<InterfaceAddress[]> {
+  return asIoFailure(() => listAddresses(netlinkTransport(ctx), netns));
 }
 
 /** The names of the interfaces of a sandbox. @throws as {@link sandboxLinks} */

@@ -7,12 +7,12 @@ import { checkNetwork } from "#cni/runtime/chain.ts";
 import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import { inSandbox, sandboxAddresses, sandboxLinks } from "#engine/call/sandbox.ts";
 import { addHasEnded, type RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import { parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { type InterfaceAddress, type Link, listAddresses } from "#netlink/links.ts";
+import type { InterfaceAddress, Link } from "#netlink/links.ts";
 
 /** What the kernel has in the sandbox. */
 interface SandboxState {
@@ -44,7 +44,7 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
   }
   const state = await inSandbox(netns, async () => ({
     links: await sandboxLinks(ctx, netns),
-    addresses: await listAddresses(netlinkTransport(ctx), netns),
+    addresses: await sandboxAddresses(ctx, netns),
   }));
   // What hot-plug has not finished is not the runtime's concern, which would stop the pod.
   const isConcern = ({ state }: RecordedAttachment): boolean =>

@@ -1,7 +1,7 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
+import { podIdentity } from "#engine/ports/pod-identity.ts";
 import { detachRecord } from "./detach-record.ts";
 import { isLate } from "./late.ts";
 import { detachUnrecorded } from "./recovery/recover.ts";

@@ -1,7 +1,7 @@
 import type { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { combineErrors } from "#engine/call/failures.ts";
 import { netnsOfRecord } from "#engine/del/chain/netns.ts";
+import { combineErrors } from "#engine/del/failures.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 import type { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { detachAll, type SandboxToDetach } from "./detach.ts";

@@ -1,10 +1,10 @@
 import type { DelRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isOfProcess } from "#engine/call/netns-path.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
-import { madeSinceCall } from "#engine/call/since-call.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import { isPresent } from "#engine/del/chain/own-interfaces.ts";
+import { isOfProcess } from "#engine/del/netns-path.ts";
+import { madeSinceCall } from "#engine/del/since-call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, isSame } from "#engine/record/record.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { Call, CallOutcome } from "#engine/call/call.ts";
+import type { Call, CallOutcome } from "#engine/ports/call.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import { CallHistory } from "./call-history.ts";
 

@@ -1,7 +1,7 @@
 import { type CniError, withoutSubject } from "#cni/error.ts";
-import type { Call, CallOutcome } from "#engine/call/call.ts";
-import { isOf, type NamedPod } from "#engine/call/pod-identity.ts";
+import type { Call, CallOutcome } from "#engine/ports/call.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
+import { isOf, type NamedPod } from "#engine/ports/pod-identity.ts";
 import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";

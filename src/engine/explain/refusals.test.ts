@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { declinedExitCode } from "#engine/call/call.ts";
 import { type EngineConfig, plexusdsListMark } from "#engine/config.ts";
+import { declinedExitCode } from "#engine/ports/call.ts";
 import type { PodState } from "#engine/ports/cluster.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";

@@ -1,13 +1,13 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import { gcNetwork } from "#cni/runtime/chain.ts";
+import { limitedRunner } from "#cni/runtime/limited-runner.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { collectErrors, combineErrors } from "#engine/call/failures.ts";
-import { limitedRunner } from "#engine/call/limited-runner.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { madeSinceCall } from "#engine/call/since-call.ts";
 import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
+import { collectErrors, combineErrors } from "#engine/del/failures.ts";
 import { plannedNetwork } from "#engine/del/planned-dels.ts";
+import { madeSinceCall } from "#engine/del/since-call.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";

@@ -1,5 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isCertainlyOver, isNothingAt, notListed } from "#engine/call/signs-of-life.ts";
+import { isCertainlyOver, isNothingAt, notListed } from "#engine/del/signs-of-life.ts";
 import { isOfKubernetes } from "#engine/leftovers/without-plexus.ts";
 import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";

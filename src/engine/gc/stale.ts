@@ -1,8 +1,8 @@
 import { CniError } from "#cni/error.ts";
 import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { collectErrors } from "#engine/call/failures.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
+import { collectErrors } from "#engine/del/failures.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { byLastFailure } from "#engine/leftovers/leftover.ts";
 import type { RecordList } from "#engine/ports/records.ts";

@@ -1,5 +1,5 @@
 import { asCniError, CniError } from "#cni/error.ts";
-import { sandboxFields } from "#engine/call/call-log.ts";
+import { sandboxFields } from "#engine/call/call-context.ts";
 import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
 import type { Pod } from "#engine/ports/cluster.ts";

@@ -1,7 +1,11 @@
 import { CniError } from "#cni/error.ts";
 import type { PluginRequest } from "#cni/plugin/request.ts";
-import { type CallContext, callContext, callTools } from "#engine/call/call-context.ts";
-import { sandboxFields } from "#engine/call/call-log.ts";
+import {
+  type CallContext,
+  callContext,
+  callTools,
+  sandboxFields,
+} from "#engine/call/call-context.ts";
 import type { PodFindings } from "#engine/call/pod-findings.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import type { EngineConfig } from "#engine/config.ts";

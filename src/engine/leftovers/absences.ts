@@ -1,10 +1,10 @@
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import {
   notListed,
   replaced,
   replacedRecords,
   type SignOfAbsence,
-  signOfBoot,
-} from "#engine/call/signs-of-life.ts";
+} from "#engine/del/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";

@@ -1,4 +1,5 @@
-import { otherBoot, replaced, replacedRecords, signOfBoot } from "#engine/call/signs-of-life.ts";
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
+import { replaced, replacedRecords } from "#engine/del/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
 
@@ -45,7 +46,8 @@ export function leftoverReason(record: AttachmentRecord, node: NodeNow): string 
     const times = teardown.attempts === 1 ? "once" : `${teardown.attempts} times`;
     return `its teardown failed ${times}, last at ${teardown.failedAt}: ${teardown.lastError}`;
   }
-  if (signOfBoot(record, node) !== undefined && isNothingAt(record.netns)) return otherBoot;
+  const sign = signOfBoot(record, node);
+  if (sign !== undefined && isNothingAt(record.netns)) return sign;
   if (others?.has(record) && isNothingAt(record.netns)) return replaced;
   if (isInterruptedAdd(record, clock())) return `its ADD at ${record.createdAt} did not end`;
   return undefined;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { readCall } from "#engine/call/call.ts";
+import { readCall } from "#engine/ports/call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";

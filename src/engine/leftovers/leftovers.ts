@@ -1,9 +1,9 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { sandboxFields } from "#engine/call/call-log.ts";
+import { sandboxFields } from "#engine/call/call-context.ts";
 import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
-import { isCertainlyOver } from "#engine/call/signs-of-life.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
+import { isCertainlyOver } from "#engine/del/signs-of-life.ts";
 import { loadStored } from "#engine/del/stored.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";

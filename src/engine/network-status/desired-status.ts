@@ -1,4 +1,4 @@
-import { reportBroken } from "#engine/call/assertions.ts";
+import { reportBroken } from "#engine/ports/assertions.ts";
 import type { ComparedPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type AttachmentRecord, isOfPod, usableRecord } from "#engine/record/record.ts";

@@ -1,4 +1,4 @@
-import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import type { ComparedPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { recordsOf } from "#engine/ports/records.ts";

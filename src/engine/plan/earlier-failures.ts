@@ -1,7 +1,7 @@
 import { toJson } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { signOfBoot } from "#engine/call/signs-of-life.ts";
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import {
   type AttachmentRecord,

@@ -1,5 +1,5 @@
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
-import { podIdentity } from "#engine/call/pod-identity.ts";
+import { podIdentity } from "#engine/ports/pod-identity.ts";
 import { podAnnotationsCapability } from "#npwg/object-meta.ts";
 
 /** What an ADD of a pod says about the runtime. */

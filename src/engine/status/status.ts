@@ -1,9 +1,9 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { StatusRequest } from "#cni/plugin/request.ts";
 import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
+import { limitedRunner } from "#cni/runtime/limited-runner.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { limitedRunner } from "#engine/call/limited-runner.ts";
 import { networksOf } from "#engine/plan/plan-attachments.ts";
 import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";

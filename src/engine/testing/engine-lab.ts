@@ -1,7 +1,7 @@
-import type { Assertion } from "#engine/call/assertions.ts";
-import { type CallAnswer, readCall, type ServedCall } from "#engine/call/call.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
+import type { Assertion } from "#engine/ports/assertions.ts";
+import { type CallAnswer, readCall, type ServedCall } from "#engine/ports/call.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import type { EngineDeps, EngineMetrics, LeftoverDuty } from "#engine/ports/engine-deps.ts";
 import type { JsonObject } from "#lib/json.ts";

@@ -1,5 +1,5 @@
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import type { CallAnswer } from "#engine/call/call.ts";
+import type { CallAnswer } from "#engine/ports/call.ts";
 import { HostGoneError, type PluginLookup } from "#engine/ports/host.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { Process } from "../../world/schedule.ts";

@@ -1,6 +1,6 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall, DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { isMadeOnce } from "#engine/call/netns-path.ts";
+import { isMadeOnce } from "#engine/del/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import {
   defaultPlanName,

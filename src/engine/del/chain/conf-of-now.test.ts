@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readCall } from "#engine/call/call.ts";
+import { readCall } from "#engine/ports/call.ts";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { attachedTo, gone, web } from "#engine/testing/pod-lab.ts";

@@ -1,6 +1,6 @@
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isNothingAt } from "#engine/call/signs-of-life.ts";
+import { isNothingAt } from "#engine/del/signs-of-life.ts";
 import { checkReadable, type DamagedRecord } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,

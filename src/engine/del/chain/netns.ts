@@ -1,12 +1,12 @@
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import {
-  isMadeOnce,
-  isOfProcess,
-  recordsAt,
-  type UnusableRecord,
-} from "#engine/call/netns-path.ts";
-import { inSandbox, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+  inSandbox,
+  netlinkTransport,
+  sandboxAddresses,
+  sandboxLinks,
+} from "#engine/call/sandbox.ts";
+import { isMadeOnce, isOfProcess, recordsAt, type UnusableRecord } from "#engine/del/netns-path.ts";
 import { attachmentsToDetach } from "#engine/del/planned-dels.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import {
@@ -16,7 +16,7 @@ import {
   mayRun,
   type RecordedAttachment,
 } from "#engine/record/record.ts";
-import { linkExists, listAddresses } from "#netlink/links.ts";
+import { linkExists } from "#netlink/links.ts";
 import { addressesOf } from "#npwg/network-status.ts";
 import { isPresent } from "./own-interfaces.ts";
 
@@ -152,7 +152,7 @@ async function hasAddresses(
   netns: string,
   attachments: readonly RecordedAttachment[],
 ): Promise<boolean> {
-  const present = await inSandbox(netns, () => listAddresses(netlinkTransport(ctx), netns));
+  const present = await inSandbox(netns, () => sandboxAddresses(ctx, netns));
   const isThere = (ip: string): boolean => present.some(({ address }) => address === ip);
   return attachments.some(({ result }) => {
     const addresses = [

@@ -1,10 +1,10 @@
 import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { collectErrors } from "#engine/call/failures.ts";
 import { detachChain } from "#engine/del/chain/chain-teardown.ts";
 import { delBudget, withPath } from "#engine/del/detach.ts";
 import { notDetached } from "#engine/del/detach-record.ts";
+import { collectErrors } from "#engine/del/failures.ts";
 import { plannedNetwork, stepsToReplay } from "#engine/del/planned-dels.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";

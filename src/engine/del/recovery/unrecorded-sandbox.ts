@@ -1,9 +1,9 @@
 import type { CniArgs } from "#cni/args.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { podIdentity } from "#engine/call/pod-identity.ts";
 import { netnsForDel } from "#engine/del/chain/netns.ts";
 import { detachRecord } from "#engine/del/detach-record.ts";
 import { teardownPlan } from "#engine/del/planned-dels.ts";
+import { podIdentity } from "#engine/ports/pod-identity.ts";
 import {
   type AttachmentRecord,
   begunTeardown,

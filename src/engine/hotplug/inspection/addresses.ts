@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { asIoFailure, netlinkTransport, sandboxLinks } from "#engine/call/sandbox.ts";
+import { sandboxAddresses, sandboxLinks } from "#engine/call/sandbox.ts";
 import type { LockedSandbox } from "#engine/hotplug/running-sandboxes.ts";
 import { statusOfRecord } from "#engine/network-status/status-of-record.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
-import { listAddresses } from "#netlink/links.ts";
 import { addressesOf } from "#npwg/network-status.ts";
 
 /** A pod can give its interfaces any number of addresses; the status shows so many of each. */
@@ -36,7 +35,7 @@ export async function updateAddresses(
 /** The global addresses by interface. */
 async function presentAddresses(ctx: CallContext, netns: string): Promise<Map<string, string[]>> {
   const links = await sandboxLinks(ctx, netns);
-  const all = await asIoFailure(() => listAddresses(netlinkTransport(ctx), netns));
+  const all = await sandboxAddresses(ctx, netns);
   const global = all.filter(({ isGlobal }) => isGlobal);
   const addressesAt = (index: number): string[] =>
     global.filter(({ ifIndex }) => ifIndex === index).map(({ address }) => address);

@@ -2,8 +2,8 @@ import type { CniArgs } from "#cni/args.ts";
 import { CniError } from "#cni/error.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { podIdentity } from "#engine/call/pod-identity.ts";
 import type { CalledPod, Pod } from "#engine/ports/cluster.ts";
+import { podIdentity } from "#engine/ports/pod-identity.ts";
 import { runtimePod } from "./runtime-pod.ts";
 
 const podKeys = ["K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"];

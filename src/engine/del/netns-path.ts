@@ -1,7 +1,7 @@
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import type { CallContext } from "./call-context.ts";
 
 /** Whether no other sandbox ever has the path: it ends in a UUID, as those of pods do. */
 export function isMadeOnce(netns: string): boolean {

@@ -1,10 +1,10 @@
 import { expect, test, vi } from "vitest";
+import { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
 import { EngineLab, sandbox } from "#engine/testing/engine-lab.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { type Assertion, assertions, brokenAssertion } from "./assertions.ts";
-import { SandboxLocks } from "./sandbox-locks.ts";
 
 /** An attached sandbox, for which an assertion is about to be broken. */
 async function attached(assertion: Assertion, pod?: string): Promise<EngineLab> {

@@ -1,7 +1,9 @@
 import { parseCniArgsOfDel } from "#cni/args.ts";
 import type { CniError } from "#cni/error.ts";
-import type { CalledPod } from "#engine/ports/cluster.ts";
+import type { PluginRequest } from "#cni/plugin/request.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { CalledPod } from "./cluster.ts";
+import type { NetnsState } from "./host.ts";
 import { podIdentity } from "./pod-identity.ts";
 
 interface ShimRequest {
@@ -58,6 +60,14 @@ export function readCall(request: ShimRequest): Call {
 /** The names of a list that the shim made. */
 export function namesIn(links: string): ReadonlySet<string> {
   return new Set(links.split("/").filter((name) => name !== ""));
+}
+
+/** What the shim, which runs in the runtime's network namespace, found at CNI_NETNS. */
+export function netnsStateOf(call: Call, request: PluginRequest): NetnsState {
+  if (!("netns" in request) || request.netns === "") return "none";
+  const { netnsState } = call;
+  if (netnsState === "own") return request.netnsOverride ? "ok" : "own";
+  return netnsState === "ok" || netnsState === "gone" ? netnsState : "unknown";
 }
 
 /** The exit code of a failure after which another engine may serve the call (shim/protocol.h). */

@@ -1,5 +1,5 @@
+import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
-import type { CallContext } from "./call-context.ts";
 
 /**
  * Whether a record was made since the runtime called, by its date, and by its age on the clock. The

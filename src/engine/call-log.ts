@@ -1,9 +1,14 @@
 import { type CniError, defectIn } from "#cni/error.ts";
+import { type CallTools, sandboxFields } from "#engine/call/call-context.ts";
+import {
+  type Call,
+  type CallAnswer,
+  type CallOutcome,
+  declinedExitCode,
+} from "#engine/ports/call.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
-import { type Call, type CallAnswer, type CallOutcome, declinedExitCode } from "./call.ts";
-import type { CallTools } from "./call-context.ts";
 
 /** A call that has ended. */
 export interface FinishedCall extends Pick<CallTools, "trace" | "delegates" | "notes"> {
@@ -52,13 +57,4 @@ export function answerOf({ call, outcome, delegates, trace }: FinishedCall): Cal
     stdout: outcome.stdout,
     stderr: delegates.stderr + (call.isTraced ? trace.format(call.startedUs) : ""),
   };
-}
-
-/** The fields of every log line of a sandbox: never its configuration or environment. */
-export function sandboxFields(
-  sandbox: Pick<Call, "containerId" | "ifName" | "pod">,
-): Partial<Record<string, string>> {
-  const { containerId, ifName, pod: { namespace: podNamespace, name: podName } = {} } = sandbox;
-  const named = { containerId: containerId || undefined, ifName: ifName || undefined };
-  return omitUndefined({ ...named, podNamespace, podName });
 }

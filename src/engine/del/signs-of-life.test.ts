@@ -1,15 +1,10 @@
 import { expect, test } from "vitest";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
-import type { CallContext } from "./call-context.ts";
-import {
-  isCertainlyOver,
-  isNothingAt,
-  notListed,
-  replacedRecords,
-  signOfBoot,
-} from "./signs-of-life.ts";
+import { isCertainlyOver, isNothingAt, notListed, replacedRecords } from "./signs-of-life.ts";
 
 const path = "/run/netns/x";
 

@@ -1,10 +1,10 @@
-import type { EngineDeps } from "#engine/ports/engine-deps.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { netlinkTransport } from "#engine/call/sandbox.ts";
+import type { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, byAge, calledUid } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
-import type { CallContext } from "./call-context.ts";
 import { recordsAt } from "./netns-path.ts";
-import { netlinkTransport } from "./sandbox.ts";
 
 /*
  * Whether a sandbox is over although the container runtime has not said so. Every sign of that can
@@ -19,9 +19,6 @@ import { netlinkTransport } from "./sandbox.ts";
  * boot, and a runtime removes them last.
  */
 
-/** A record has another boot ID than the process that reads it. */
-export const otherBoot = "it was attached before the machine was restarted";
-
 /** A list of a container runtime does not have it. */
 export const notListed = "the container runtime does not list it";
 
@@ -30,7 +27,7 @@ export const replaced = "its pod has a later sandbox";
 
 /** What says that a sandbox is over, beside its namespace. */
 export type SignOfAbsence =
-  | typeof otherBoot
+  | NonNullable<ReturnType<typeof signOfBoot>>
   | "its pod is gone"
   | typeof notListed
   | typeof replaced;
@@ -76,24 +73,6 @@ export async function isOfLaterProcess(
   return records
     .filter((each) => each.netns === netns && compare(each, record) > 0)
     .some((each) => each.netnsProcess && each.netnsProcess !== netnsProcess);
-}
-
-/** Between the readings of a date and a clock. */
-const readingsMs = 1000;
-
-/**
- * The sign that a record's boot ID gives. An unknown one ("") gives none. Nor does another one if
- * both boots began at the same time: a process in another container reads another boot ID, and
- * perhaps does not see the namespaces either, so both signs would have one cause.
- */
-export function signOfBoot(
-  record: Pick<AttachmentRecord, "bootId" | "createdAt" | "clockMs">,
-  { bootId, clock, now }: Pick<EngineDeps, "bootId" | "clock" | "now">,
-): SignOfAbsence | undefined {
-  if (record.bootId === "" || record.bootId === bootId()) return undefined;
-  const startedAt = Date.parse(record.createdAt) - record.clockMs;
-  const isSameStart = Math.abs(Date.parse(now()) - clock() - startedAt) < readingsMs;
-  return isSameStart ? undefined : otherBoot;
 }
 
 const einval = 22;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CallContext } from "./call-context.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
 import { isMadeOnce, isOfProcess, recordsAt } from "./netns-path.ts";
 
 const uuid = "0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import { type CallOutcome, readCall } from "#engine/ports/call.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { type CallOutcome, readCall } from "./call.ts";
 import { logCall } from "./call-log.ts";
 
 const error = new CniError(7, "bad");
