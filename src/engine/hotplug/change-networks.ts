@@ -18,6 +18,7 @@ import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { isSame, type RecordedAttachment } from "#engine/record/record.ts";
 import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import type { NetworkChanges } from "./changes.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
 import type { NamedAttachment } from "./reports/conditions.ts";
@@ -47,7 +48,7 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   const stored = await loadLatest(sandbox);
   const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
   const plan = await planChanges(sandbox, stored.record, changes);
-  const removals = plan.problems.length === 0 ? changes.removals : changes.removals.filter(isLeft);
+  const removals = plan.problems.length === 0 ? changes.removals : leftOf(changes);
   const left = await detachEach(sandbox, stored, removals);
   for (const planned of plan.attachments) {
     if (left.some((each) => hasPlaceOf(each, planned))) continue;
@@ -59,9 +60,11 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   return { state, operations: sandbox.log.operations, problems: plan.problems };
 }
 
-/** Whether an earlier attempt has left something, which is detached also if the edit is refused. */
-function isLeft({ state, defaultRoute }: RecordedAttachment): boolean {
-  return state !== "attached" && defaultRoute === undefined;
+/** What is detached also if the edit is refused: earlier attempts left it, and no element requests it. */
+function leftOf({ removals, additions }: NetworkChanges): readonly RecordedAttachment[] {
+  const requested = additions.map(({ renewed }) => renewed);
+  const left = removals.filter((each) => each.state !== "attached" && !requested.includes(each));
+  return left.filter(({ defaultRoute }) => defaultRoute === undefined);
 }
 
 /** @throws SandboxUnavailableError when the sandbox has no record that can be changed any more */

@@ -312,6 +312,20 @@ test("hotPlug() plugs a network when its definition appears, and then unplugs [H
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/later"]);
 });
 
+test("a rejected edit detaches what an interrupted attempt left, except what it still requests", async () => {
+  const pod = await hotPlugLab("a,b,c");
+  const { record, plan } = (await pod.lab.records.load(sandbox)) as StoredRecord;
+  const attachments = record.attachments.map((each, i) =>
+    i === 0 ? each : { ...each, state: "detaching" as const },
+  );
+  await pod.lab.records.update({ ...record, addEnded: true, attachments }, plan);
+  expect(await pod.edit("a,c,nope")).toMatchObject({ state: "failed" });
+  expect(pod.lab.plugins.log()).toEqual(["macvlan DEL net2"]);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a", "net3 default/c"]);
+  expect(await pod.edit("a,c")).toMatchObject({ state: "settled" });
+  expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/a", "net3 default/c"]);
+});
+
 test.each([
   { pod: "is terminating", state: { isTerminating: true }, outcome: "settled" },
   { pod: "does not run", state: { phase: "Pending" }, outcome: "waiting" },
