@@ -429,9 +429,9 @@ test("hotPlug() without an agent says once what to install", async () => {
 
 test.each([
   { why: "busy", state: "busy" },
-  { why: "gone", state: "waiting" },
+  { why: "gone", state: "failed" },
 ] as const)(
-  "hotPlug() leaves a sandbox that is $why to its own calls [H-32] [H-33]",
+  "hotPlug() leaves a sandbox that is $why to its own calls, and tries again [H-32] [H-33]",
   async (scene) => {
     const pod = await hotPlugLab("a");
     pod.hosts.refusal = new SandboxUnavailableError(scene.why, "no");
@@ -464,7 +464,7 @@ test.each([
       pod.lab.journal.length = 0;
       return open(opened);
     };
-    expect(await pod.edit("b")).toEqual({ state: "waiting", operations: [] });
+    expect(await pod.edit("b")).toMatchObject({ state: "failed", operations: [] });
     expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
   },
 );
@@ -637,10 +637,9 @@ test("hotPlug() continues after any write of the record that failed, also if the
   }
 });
 
-test.each<[string, string, (pod: HotPlugLab) => Promise<unknown>]>([
+test.each<[string, (pod: HotPlugLab) => Promise<unknown>]>([
   [
     "a container that Plexus does not know",
-    "failed",
     async ({ lab }) => {
       lab.kernel.removeNamespace(netns);
       lab.kernel.addNamespace(netns);
@@ -652,17 +651,30 @@ test.each<[string, string, (pod: HotPlugLab) => Promise<unknown>]>([
   ],
   [
     "a later sandbox",
-    "waiting",
     ({ lab }) => lab.add({ env: { CNI_CONTAINERID: "c2", PLEXUS_LINKS: "lo/" } }),
   ],
-])("hotPlug() changes nothing in the namespace of %s at the same path: %s", async (...row) => {
-  const [, state, useAgain] = row;
+])("hotPlug() changes nothing in the namespace of %s at the same path", async (_, useAgain) => {
   const pod = await hotPlugLab("a");
   await useAgain(pod);
   pod.lab.plugins.calls.length = 0;
-  expect(await pod.edit("b")).toMatchObject({ state });
+  expect(await pod.edit("b")).toMatchObject({ state: "failed" });
   expect(pod.lab.plugins.log()).toEqual([]);
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
+});
+
+test("a damaged record of another pod, which may have the namespace, is stated until it is gone", async () => {
+  const pod = await hotPlugLab("a");
+  const { records, engine } = pod.lab;
+  const { record } = (await records.load(sandbox)) as StoredRecord;
+  const other = { ...record, containerId: "c2", pod: { ...pod.pod(), name: "other" } };
+  await records.create(other, teardownPlan(other, 60_000));
+  records.damage({ containerId: "c2", ifName: "eth0" }, "record");
+  const found = () => engine.findings.of(pod.pod()).map(({ message }) => message);
+  expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
+  expect(found()).toContainEqual(expect.stringMatching(/another record.* cannot be used/));
+  await records.remove({ containerId: "c2", ifName: "eth0" });
+  expect(await pod.again()).toMatchObject({ state: "settled" });
+  expect(found()).toEqual([]);
 });
 
 test("hotPlug() serves a pod whose interfaces have other MAC addresses than reported, and says so", async () => {

@@ -99,9 +99,8 @@ export class HotPlug {
   #fail(record: AttachmentRecord, error: unknown): HotPlugOutcome {
     const problems = [{ error: asCniError(error) }];
     if (error instanceof HostGoneError) return { ...failed, problems };
-    const why = error instanceof SandboxUnavailableError ? error.why : undefined;
-    if (why === "busy") return { state: "busy", operations: [], problems };
-    if (why === "gone") return waiting;
+    if (error instanceof SandboxUnavailableError && error.why === "busy")
+      return { state: "busy", operations: [], problems };
     const fields = { ...sandboxFields(record), err: error };
     this.#sandboxes.deps.logger.warn(fields, "cannot change the networks of a running pod");
     return { ...failed, problems };

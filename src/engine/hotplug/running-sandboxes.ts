@@ -123,7 +123,8 @@ export class RunningSandboxes {
       if (!isOwn) {
         const message = `nothing proves that ${netns} still is the network namespace of this sandbox`;
         if (isMacWrong) throw new CniError("PluginOutput", `${message}; delete the pod`);
-        throw new SandboxUnavailableError("gone", message);
+        const why = "another record names it, too, or cannot be used: see kubectl plexus doctor";
+        throw new SandboxUnavailableError("gone", `${message}: ${why}`);
       }
       const runtimePath = this.#paths.peek(listName) ?? [];
       const key = { containerId, ifName };
