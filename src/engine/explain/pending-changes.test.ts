@@ -30,7 +30,7 @@ function shown(pending: PendingChange | undefined): string | undefined {
 
 test.each<[title: string, HotPlugProblem[], shown: string[]]>([
   ["none", [], ["plug: ", "unplug: ", "unplug: "]],
-  ["of the removal", [notDetached], ["plug: stuck", "unplug: stuck", "unplug: "]],
+  ["of the removal", [notDetached], ["plug: ", "unplug: stuck", "unplug: "]],
   ["of both", [notDetached, notPlugged], ["plug: refused", "unplug: stuck (kept)", "unplug: "]],
   [
     "of another removal",
@@ -40,12 +40,12 @@ test.each<[title: string, HotPlugProblem[], shown: string[]]>([
   [
     "of a removal without interface",
     [problem("other", { isRemoval: true })],
-    ["plug: other", "unplug: other", "unplug: other"],
+    ["plug: ", "unplug: other", "unplug: other"],
   ],
   [
     "of another interface",
     [problem("other", { ifName: "net2", isRemoval: true })],
-    ["plug: other", "unplug: ", "unplug: other"],
+    ["plug: ", "unplug: ", "unplug: other"],
   ],
 ])("pending changes of the element, net1 and net2 with problems %s", (_, problems, expected) => {
   const pending = changesWith(...problems);

@@ -26,11 +26,9 @@ export class PendingChanges {
       ({ selection }) => `${selection.namespace}/${selection.name}` === network,
     );
     if (!isAdded) return undefined;
-    const isElement = (each: HotPlugProblem): boolean => isAbout(each, network, ifName);
-    // The reason may be that what has its interface could not be detached.
-    const found =
-      this.#problems.find((each) => each.isRemoval !== true && isElement(each)) ??
-      this.#problems.find(isElement);
+    const found = this.#problems.find(
+      (each) => each.isRemoval !== true && isAbout(each, network, ifName),
+    );
     const failure = found && explainedProblem(found);
     return omitUndefined({ change: "plug" as const, failure });
   }

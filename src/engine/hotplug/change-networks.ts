@@ -51,9 +51,12 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   const removals = plan.problems.length === 0 ? changes.removals : leftOf(changes);
   const left = await detachEach(sandbox, stored, removals);
   for (const planned of plan.attachments) {
-    if (left.some((each) => hasPlaceOf(each, planned))) continue;
-    const step = () => attachOrUndo(sandbox, planned, plan.recordBytes);
-    await succeeds(sandbox, { op: "add", network: planned }, step);
+    const step = async () => {
+      const inItsPlace = left.find(({ network }) => hasPlaceOf(network, planned));
+      if (inItsPlace !== undefined) throw inItsPlace.error;
+      await attachOrUndo(sandbox, planned, plan.recordBytes);
+    };
+    await failureOf(sandbox, { op: "add", network: planned }, step);
   }
   const remaining = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
   const state = isSettled(remaining) ? "settled" : "failed";
@@ -75,17 +78,23 @@ async function loadLatest({ ctx, pod, key }: LockedSandbox): Promise<StoredRecor
   return stored;
 }
 
-/** @returns what could not be detached */
+/** A network that could not be detached. */
+interface NotDetached {
+  readonly network: RecordedAttachment;
+  readonly error: CniError;
+}
+
 async function detachEach(
   sandbox: SandboxToChange,
   stored: StoredRecord,
   removals: readonly RecordedAttachment[],
-): Promise<readonly RecordedAttachment[]> {
+): Promise<readonly NotDetached[]> {
   if (removals.length > 0) await markDetaching(sandbox.ctx, stored, removals);
-  const left: RecordedAttachment[] = [];
-  for (const removed of removals) {
-    const step = () => detach(sandbox, removed);
-    if (!(await succeeds(sandbox, { op: "remove", network: removed }, step))) left.push(removed);
+  const left: NotDetached[] = [];
+  for (const network of removals) {
+    const step = () => detach(sandbox, network);
+    const error = await failureOf(sandbox, { op: "remove", network }, step);
+    if (error !== undefined) left.push({ network, error });
   }
   return left;
 }
@@ -96,20 +105,21 @@ function hasPlaceOf(left: RecordedAttachment, { ifName, device }: PlannedAttachm
 }
 
 /** Runs a step for one network. @throws if the sandbox cannot be changed any more */
-async function succeeds(
+async function failureOf(
   { log }: SandboxToChange,
   { op, network }: { readonly op: "add" | "remove"; readonly network: NamedAttachment },
   step: () => Promise<void>,
-): Promise<boolean> {
+): Promise<CniError | undefined> {
   try {
     await step();
-  } catch (error) {
-    if (error instanceof HostGoneError || error instanceof SandboxUnavailableError) throw error;
-    log.failed(op, network, asCniError(error));
-    return false;
+  } catch (thrown) {
+    if (thrown instanceof HostGoneError || thrown instanceof SandboxUnavailableError) throw thrown;
+    const error = asCniError(thrown);
+    log.failed(op, network, error);
+    return error;
   }
   log.succeeded(op, network);
-  return true;
+  return undefined;
 }
 
 /** What fails is owed: the record keeps it. */

@@ -36,7 +36,7 @@ test.each<Scene>([
     ...{ edit: ["a", "a,b"], prepare: macvlan({ ADD: "no such VLAN", DEL: "no answer" }) },
     warnings: [
       /^FailedAddingInterface: .* default\/b \(net2\): .*no such VLAN; .* default\/b \(net2\): .*no answer; Plexus tries again.*; Plexus keeps its record and tries again with backoff$/,
-      /^FailedRemovingInterface: .* default\/b \(net2\): .*no answer; Plexus keeps its record and tries again with backoff$/,
+      /^FailedAddingInterface: .* default\/b \(net2\): .*no answer; Plexus tries again.*; Plexus keeps its record and tries again with backoff$/,
     ],
   },
   {

@@ -149,10 +149,11 @@ test("hotPlug() keeps record and status of a network that cannot be unplugged, a
   expect(outcome.state).toBe("failed");
   expect(problemsOf(outcome)).toMatchObject([
     { network: "default/a", ifName: "x1", isRemoval: true, error: { code: 117 } },
+    { network: "default/c", ifName: "x1", isRemoval: false, error: { code: 117 } },
   ]);
   expect(pod.lab.plugins.log()).toEqual(["macvlan DEL net2", "bridge DEL x1"]);
   expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/a"]);
-  expect(pod.newEvents()[1]).toMatch(/^FailedRemovingInterface: .*default\/a \(x1\).*busy/);
+  expect(pod.newEvents()[1]).toMatch(/^FailedAddingInterface: .*default\/a \(x1\).*busy/);
   pod.lab.plugins.unscript("bridge DEL");
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/c"]);

@@ -42,6 +42,27 @@ test("a network that stays although it is not requested is a warning", async () 
   expect(found(pod)).toEqual([expect.stringMatching(/^FailedRemovingInterface .warning.: .*busy/)]);
 });
 
+test.each([
+  [
+    "a@x1",
+    "b@x1",
+    /^FailedAddingInterface .problem.: network default\/b \(x1\): .*default\/a \(x1\).*busy/,
+  ],
+  [
+    "a@x1",
+    '[{"name":"a","interface":"x1","cni-args":{"n":1}}]',
+    /^FailedAddingInterface .problem.: network default\/a \(x1\): .*busy/,
+  ],
+])(
+  "a requested network is lacking because another one could not be detached: from %s to %s",
+  async (from, to, text) => {
+    const pod = await hotPlugLab(from);
+    pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
+    for (const attempt of [pod.edit(to), pod.again()]) await attempt;
+    expect(found(pod)).toContainEqual(expect.stringMatching(text));
+  },
+);
+
 test("a refresh that fails says nothing of a pod that has all its networks", async () => {
   const pod = await hotPlugLab("a");
   pod.lab.source.removeNad("default/a");
