@@ -33,6 +33,7 @@ const contents = {
     "ca-certificates",
     "curl",
     "gcc",
+    "libc6-dev",
     "git",
     "golang-go",
     "make",
