@@ -81,7 +81,7 @@ export function tolerate(
   ctx.deps.events.record(pod, { reason: reason ?? "AttachFailed", message });
 }
 
-/** Throws one error for all problems, with code and reason of the first. @throws CniError */
+/** Throws one error for all problems, with code and reason of the first. @throws CniError @internal */
 export function throwProblems(problems: readonly PlanProblem[]): void {
   const [found] = problems;
   if (found === undefined) return;
