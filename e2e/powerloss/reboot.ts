@@ -79,7 +79,9 @@ function isSweptOrPutAside(line: string): boolean {
  * after its start, as a DEL without CNI_ARGS does.
  */
 function hasLostContent(said: string): boolean {
-  return said.startsWith("code 6: attachment record ") && said.endsWith("it is truncated or altered");
+  return (
+    said.startsWith("code 6: attachment record ") && said.endsWith("it is truncated or altered")
+  );
 }
 
 function restore({ place }: Node, files: Remains["files"]): void {
