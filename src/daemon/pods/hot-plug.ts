@@ -123,6 +123,7 @@ export class HotPlugQueue {
 
   /**
    * Plugs a network of a pod anew, with its present definition, within the limit of its attempts.
+   * An attempt for the whole annotation follows.
    * @throws Error when the pod is not on this node; as {@link Engine.hotPlug}
    */
   async refresh({ namespace, name }: PodName, ifName: string): Promise<HotPlugOutcome> {
@@ -132,7 +133,11 @@ export class HotPlugQueue {
     if (watched.waitMs > 0) await sleep(watched.waitMs, undefined, { signal: stopping });
     if (watched.isRunning) return busy;
     const { pod, isEdit } = watched;
-    return this.#attempt(watched, { pod, isEdit, refreshed: ifName });
+    try {
+      return await this.#attempt(watched, { pod, isEdit, refreshed: ifName });
+    } finally {
+      watched.wake();
+    }
   }
 
   /** Starts no more attempts. The records of running ones soon say what is left to do. */

@@ -1,7 +1,7 @@
 import {
   type HotPlugOutcome,
   type LastAttempt,
-  lastingOf,
+  problemsOf,
 } from "#engine/hotplug/reports/outcome.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
@@ -147,7 +147,7 @@ export class WatchedPod {
     const { state, operations } = outcome;
     const now = this.#options.clock();
     this.#state = state;
-    this.#last = { state, at: new Date().toISOString(), problems: lastingOf(outcome) };
+    this.#last = { state, at: new Date().toISOString(), problems: problemsOf(outcome) };
     this.#lacksAgent = this.#isRetrying && lacksAgent;
     if (state === "failed" || operations.length > 0) this.#rate.take();
     if (state !== "busy") this.#busy.reset();

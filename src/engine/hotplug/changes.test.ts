@@ -244,3 +244,13 @@ test("networkChanges() renews an attachment that is to be refreshed, and no othe
   const renewed = found.additions.map((each) => each.renewed);
   expect([found.removals, renewed]).toEqual([[attachments[0]], [attachments[0]]]);
 });
+
+test.each([
+  { what: "leaves the other elements", from: "a,b", to: "a,c,nope", renewed: ["net1"] },
+  { what: "removes nothing that no element requests", from: "a,b", to: "b,c", renewed: [] },
+])("networkChanges() of a refresh $what", ({ from, to, renewed }) => {
+  const options = { configured: [], refreshed: "net1" };
+  const found = networkChanges({ attachments: attachedFor(from) }, selectionsOf(to), options);
+  expect(found.removals.map(({ ifName }) => ifName)).toEqual(renewed);
+  expect(found.additions.map((each) => each.renewed?.ifName)).toEqual(renewed);
+});

@@ -23,7 +23,7 @@ export interface Addition {
 interface ChangeOptions {
   /** The networks (`namespace/name`) that the pod has by configuration. */
   readonly configured: readonly string[];
-  /** An interface that is removed and added although its element is the same. */
+  /** The one interface that is removed and added, although its element is the same. */
   readonly refreshed?: string | undefined;
 }
 
@@ -59,20 +59,22 @@ export function networkChanges(
   const isImplied = ({ state, displayName: name }: RecordedAttachment): boolean =>
     state === "attached" && configured.includes(name) && !networks.includes(name);
   const stay = new Set([...kept.values(), ...requested.filter(isImplied)]);
-  const removals = requested.filter((each) => !stay.has(each)).toReversed();
+  const isPart = (ifName?: string): boolean => refreshed === undefined || ifName === refreshed;
+  const going = requested.filter((each) => !stay.has(each) && isPart(each.ifName)).toReversed();
   const added = selections.filter((each) => !kept.has(each));
-  const renewed = paired(added, removals, [
+  const renewals = paired(added, going, [
     (selection, each) => isFree(each) && isSameElement(each, selection),
     (selection, each) =>
       (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
   ]);
   const isUnknown = (each: RecordedAttachment): boolean =>
     !stay.has(each) && each.displayName.includes("/") && !configured.includes(each.displayName);
-  return {
-    removals,
-    additions: added.map((selection) => ({ selection, renewed: renewed.get(selection) })),
-    unknown: others.filter(isUnknown),
-  };
+  const additions = added
+    .map((selection) => ({ selection, renewed: renewals.get(selection) }))
+    .filter(({ renewed }) => isPart(renewed?.ifName));
+  // What no element requests any more cannot be refreshed.
+  const removals = refreshed === undefined || additions.length > 0 ? going : [];
+  return { removals, additions, unknown: others.filter(isUnknown) };
 }
 
 /** Whether an attachment without an element is what an element requests. */

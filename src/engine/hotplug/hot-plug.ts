@@ -11,7 +11,7 @@ import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
 import { conditionOf, notManaged } from "./reports/conditions.ts";
-import { type HotPlugOutcome, lastingOf } from "./reports/outcome.ts";
+import { type HotPlugOutcome, problemsOf } from "./reports/outcome.ts";
 import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
 /** Edited pods without a record that this process remembers. */
@@ -36,21 +36,23 @@ export class HotPlug {
   }
 
   /**
-   * Gives a pod the networks of its annotation, once, and states what it finds.
+   * Gives a pod the networks of its annotation, once, and states what it finds. A refresh concerns one
+   * of them, so it states nothing.
    * @throws CniError when the pod, its record or the configuration cannot be read
    */
   async reconcile(watched: Pod, options: HotPlugOptions): Promise<HotPlugOutcome> {
-    const { findings } = this.#sandboxes;
     const found: Condition[] = [];
+    const state = (all: readonly Condition[]): void => {
+      if (options.refreshed === undefined) this.#sandboxes.findings.state(watched, "networks", all);
+    };
     try {
       const outcome = await this.#reconcile(watched, options, found);
-      found.push(...lastingOf(outcome).map(conditionOf));
+      found.push(...problemsOf(outcome).map(conditionOf));
       // What another operation delays stays as it is.
-      if (outcome.state !== "busy") findings.state(watched, "networks", found);
+      if (outcome.state !== "busy") state(found);
       return outcome;
     } catch (error) {
-      const failure = { ...conditionOf({ error: asCniError(error) }), isQuiet: true };
-      findings.state(watched, "networks", [...found, failure]);
+      state([...found, { ...conditionOf({ error: asCniError(error) }), isQuiet: true }]);
       throw error;
     }
   }

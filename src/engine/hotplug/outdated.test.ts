@@ -112,3 +112,20 @@ test("a network that cannot be plugged anew is plugged by a later attempt", asyn
   expect(await pod.again()).toMatchObject({ state: "settled" });
   expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
 });
+
+test("a network is plugged anew while another element is rejected, which stays stated", async () => {
+  const pod = await hotPlugLab("a,b");
+  await pod.edit("a,c,nope");
+  const found = () => pod.lab.engine.findings.of(pod.pod());
+  const before = found();
+  expect(before).toHaveLength(1);
+  expect(await pod.again("net1")).toMatchObject({
+    operations: [
+      { op: "remove", ifName: "net1", result: "success" },
+      { op: "add", ifName: "net1", result: "success" },
+    ],
+    problems: [],
+  });
+  expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1", "bridge ADD net1"]);
+  expect(found()).toEqual(before);
+});

@@ -40,10 +40,3 @@ export function problemsOf({ operations, problems = [] }: HotPlugOutcome): HotPl
   );
   return [...problems, ...failures];
 }
-
-/** A pod that is settled has its networks, although one of them may not have been refreshed. */
-export function lastingOf(outcome: HotPlugOutcome): HotPlugProblem[] {
-  const isLasting = ({ network }: HotPlugProblem): boolean =>
-    outcome.state !== "settled" || network === undefined;
-  return problemsOf(outcome).filter(isLasting);
-}
