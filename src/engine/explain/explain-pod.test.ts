@@ -547,6 +547,24 @@ const ofMultus: Scenario = {
   before: (lab) => void lab.multusFiles.sandboxes.set("c9", "[]"),
 };
 
+test.each<[string, NonNullable<Scenario["after"]>, string]>([
+  [
+    "damaged",
+    ({ records }) => records.damage({ containerId: "c1", ifName: "eth0" }, "record"),
+    "unusable",
+  ],
+  [
+    "lost",
+    ({ records }) => records.remove({ containerId: "c1", ifName: "eth0" }),
+    "its record is gone",
+  ],
+])("explain says of no running pod whose record is %s that it is fine", async (_, after, said) => {
+  const says = ["does not know what the pod is attached to", said];
+  const { pod } = ofMultus;
+  await expectAdvice({ ...running, after }, { finding: "RecordDamaged", says });
+  await expectAdvice({ pod: pod ?? {}, after }, { finding: "RecordDamaged", says });
+});
+
 test("explain reports a pod that Multus attached", async () => {
   const { networks, advice } = await explain(ofMultus);
 

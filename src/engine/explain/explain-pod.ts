@@ -86,6 +86,7 @@ export async function explainPod(
     stated: deps.findings.of(name),
     defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(pod, config),
+    damagedRecord: record ? undefined : await damagedRecordOf(deps, name),
     sourceProblem,
   });
   const advice = adviceOf(advise(facts));
@@ -142,6 +143,12 @@ async function recordsByAge(
   const uid = current?.isStatic === true ? undefined : current?.uid;
   const found = await recordsOf(records, omitUndefined({ ...name, uid }));
   return found.toSorted(byAge(bootId()));
+}
+
+/** Nothing else in a damaged record tells whose it is. */
+async function damagedRecordOf({ records }: EngineDeps, { name }: PodName) {
+  const { damaged } = await records.list();
+  return damaged.find(({ mayContain }) => mayContain(JSON.stringify(name)))?.error.message;
 }
 
 async function explainedRecord(

@@ -189,8 +189,15 @@ function unusable(facts: Facts): Condition | undefined {
   return couldNot("Cannot attach", first);
 }
 
-function unattached({ pod, record, networks, missing, calls }: Facts): Condition | undefined {
+function unattached(facts: Facts): Condition | undefined {
+  const { pod, record, networks, missing, calls, damagedRecord } = facts;
   if (record !== undefined) return undefined;
+  const wasAttached = lastAdd(calls)?.message === undefined && calls.at(-1)?.command === "ADD";
+  const lost = damagedRecord ?? (wasAttached ? "its record is gone" : undefined);
+  if (lost !== undefined) {
+    const message = `Plexus does not know what the pod is attached to: ${lost}; delete the pod, so that it starts anew, and see what kubectl plexus doctor names`;
+    return { reason: "RecordDamaged", message };
+  }
   if (pod.phase !== "Running") return notAttachedYet(pod, calls);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
   const started = "The pod was started before Plexus served this node";

@@ -7,6 +7,8 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly sourceProblem?: string;
   /** Networks that the running pod asks for and does not have, as nothing has attached them. */
   readonly missing: readonly string[];
+  /** Why a record that may be the pod's cannot be used. */
+  readonly damagedRecord?: string;
   /** How many earlier sandboxes of the pod are attached, as no DEL came. @default 0 */
   readonly replaced?: number;
   /** Whether edits of the pod's annotation change its networks while it runs. */
