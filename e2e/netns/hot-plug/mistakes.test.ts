@@ -1,9 +1,11 @@
+import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { JsonObject } from "#lib/json.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, hostLocal, list } from "../../support/networks.ts";
 import { explained } from "../../support/node/explain.ts";
 import { nad } from "../../support/node/manifests.ts";
+import { distPath, nodeBinary } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import { HotPlugNode } from "./hot-plug-node.ts";
 
@@ -110,6 +112,21 @@ needsPlexusd("it watches pods", () => {
       await pod.sandbox.mustDel();
     },
   );
+
+  test("plexusctl refresh attaches a lost interface again while another element is rejected", async () => {
+    const pod = await host.pod("refreshed", "front");
+    await pod.sandbox.run("ip", "link", "del", "net1");
+    pod.edit("front,nope");
+    await waitUntil("the edit is rejected", () => pod.events.join().includes("default/nope"));
+    const where = ["--socket", host.node.socketPath, "default/refreshed", "net1"];
+    await waitUntil("no other attempt runs", async () => {
+      const command = [distPath("plexusctl.js"), "refresh", ...where];
+      return (await execa(nodeBinary(), command, { reject: false })).exitCode === 0;
+    });
+    expect(Object.keys(await pod.sandbox.links())).toContain("net1");
+    await pod.becomes("net1 front");
+    await pod.sandbox.mustDel();
+  });
 
   test("plexusctl explain says that an agent restarts, and the edit takes effect then", async () => {
     const pod = await host.pod("patient", "front");
