@@ -80,5 +80,7 @@ function heldLocks(place: Place): string[] {
   const hex = (n: number): string => n.toString(16).padStart(2, "0");
   const device = `${hex(dev >> 8)}:${hex(dev & 0xff)}:`;
   const lines = readFileSync("/proc/locks", "utf8").split("\n");
-  return lines.filter((line) => line.includes(` ${device}`)).map((line) => line.slice(3));
+  return lines
+    .filter((line) => line.includes(` ${device}`))
+    .map((line) => line.replace(/^\d+: /, ""));
 }
