@@ -286,6 +286,20 @@ test("handle() measures and logs a call whose shim has gone, too", async () => {
   expect(lab.logger.lines).toMatchObject([{ level: "error", fields: { code: 999 } }]);
 });
 
+test("a call whose shim has gone says nothing of its pod", async () => {
+  const lab = new EngineLab();
+  const { uid } = lab.source.addPod({ name: "web" });
+  const pod = `default/web/${uid}`;
+  const host = lab.host();
+  host.goesAt = 0;
+  const commands = () =>
+    lab.engine.history.of({ namespace: "default", name: "web", uid }).map((call) => call.command);
+  await expect(lab.add({ pod, host })).rejects.toThrow("has gone");
+  expect(commands()).toEqual([]);
+  await lab.del({ pod });
+  expect(commands()).toEqual(["DEL"]);
+});
+
 test("handle() logs how long a call took", async () => {
   const lab = new EngineLab({ uptimeMs: 1_000_000 });
   lab.plugins.script("ptp ADD", (call) => {

@@ -88,12 +88,13 @@ export class Engine {
       tools.noteAnswered();
       this.#refreshLeftovers(call, outcome);
     };
-    this.history.note(call, outcome, this.#deps.now());
     if (outcome.status === "failed" && outcome.error.cause instanceof HostGoneError) {
       log();
       afterAnswer();
       throw outcome.error.cause;
     }
+    // A call without a shim says nothing of the pod: after a pause, plexusd reads many late ones.
+    this.history.note(call, outcome, this.#deps.now());
     return { answer: answerOf(finished), log, afterAnswer };
   }
 
