@@ -153,7 +153,13 @@ const findings = {
       "PortUnavailable",
       "StatusLate",
     ],
-    ...["ConfNotWritten", "ConfigNotInEffect", "DefinitionChanged", "DirectoryWritable"],
+    ...[
+      "ConfNotWritten",
+      "ConfigNotInEffect",
+      "DefinitionChanged",
+      "DirectoryWritable",
+      "FormerKey",
+    ],
     ...[
       "FailedRemovingInterface",
       "InvalidDefinition",

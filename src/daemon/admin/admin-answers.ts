@@ -74,6 +74,7 @@ export class AdminAnswers {
       notReady: this.readiness(),
       conf: nodeConf?.status(),
       configProblem: config.problem(),
+      configWarnings: config.warnings(),
       sourceProblem: await (source.lookUpProblem?.() ?? source.notReadyReason()),
       unseenPaths: unseenPaths(config.current(), view),
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },

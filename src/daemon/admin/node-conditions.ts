@@ -11,7 +11,7 @@ export type NodeReport = Omit<NodeStatus, "conditions">;
 
 /** What is found of the node, part by part: pods that run without their networks come first. */
 export function nodeConditions(report: NodeReport): NodeCondition[] {
-  const { conf, configProblem, sourceProblem, unseenPaths } = report;
+  const { conf, configProblem, configWarnings, sourceProblem, unseenPaths } = report;
   const parts: Readonly<Record<string, readonly Condition[]>> = {
     "running pods": runningPods(report),
     plexusd: [plexusd(report)],
@@ -19,6 +19,7 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
       configProblem === undefined
         ? found("ConfigInEffect", "in effect")
         : invalidConfiguration(configProblem),
+      ...configWarnings.map((text) => found("FormerKey", text)),
     ],
     "node configuration": [nodeConfiguration(report)],
     "plugins after Plexus": conf === undefined ? [] : chainConditions(conf),

@@ -18,6 +18,8 @@ export interface NodeStatus {
   readonly conf?: NodeConfStatus;
   /** Why the present configuration file cannot be used; absent when it is in effect. */
   readonly configProblem?: string;
+  /** What the file in effect says in vain, such as former keys. */
+  readonly configWarnings: readonly string[];
   /** Why pods and definitions cannot be looked up; absent when they can. */
   readonly sourceProblem?: string;
   /** Configured paths that are not mounted into its container, a sentence each. */

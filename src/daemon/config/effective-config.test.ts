@@ -86,6 +86,7 @@ test("former keys of both files have no effect, and the log says what applies in
   expect(keys).not.toContain("statusOf");
   await map.update("statusOf: all");
   await eventually(() => expect(logger.at("warn")).toHaveLength(4));
+  expect(effective.warnings()).toHaveLength(2);
 });
 
 test("an invalid configuration is reported once, and the previous one stays in effect", async () => {

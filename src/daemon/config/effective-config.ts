@@ -24,6 +24,8 @@ export interface EffectiveConfig {
   onInvalid(listener: (message: string) => void): unknown;
   /** Why the present file cannot be used; undefined when it is in effect. */
   problem(): string | undefined;
+  /** What the file in effect says in vain, such as former keys: a sentence each. */
+  warnings(): readonly string[];
   close(): void;
 }
 
@@ -52,7 +54,8 @@ async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<Eff
   const layers = [flagLayer(http === undefined ? { http: "false", ...flags } : flags)];
   const settings = (conf: JsonObject) => settingsOf({ now: layers, atStart: layers }, conf);
   const fixed = { current: () => config, text: () => "", settings };
-  return { ...fixed, onChange: never, onInvalid: never, problem: never, close: never };
+  const nothing = { problem: never, warnings: () => [] };
+  return { ...fixed, ...nothing, onChange: never, onInvalid: never, close: never };
 }
 
 /** Watches the directory, because a ConfigMap's volume replaces a symlink next to the file. */
@@ -88,6 +91,7 @@ async function followFile(path: string, options: EffectiveConfigOptions): Promis
     onChange: (listener) => file.events.on("change", listener),
     onInvalid: (listener) => file.events.on("invalid", listener),
     problem: () => file.problem,
+    warnings: () => file.warnings,
     close: () => {
       clearInterval(poll);
       clearTimeout(pending);
@@ -105,6 +109,7 @@ class FollowedFile {
   config: DaemonConfig = defaultConfig;
   text = "";
   layers: readonly Layer[] = [];
+  warnings: readonly string[] = [];
   /** Why the file was not used when it was last read. */
   problem: string | undefined;
 
@@ -123,9 +128,8 @@ class FollowedFile {
     const read = JSON.stringify(texts);
     if (read === this.#lastRead) return false;
     this.#lastRead = read;
-    const { warnings, ...inEffect } = mergeConfigFiles(this.#path, texts);
-    Object.assign(this, inEffect, { problem: undefined });
-    for (const each of warnings) this.#options.logger.warn({}, each);
+    Object.assign(this, mergeConfigFiles(this.#path, texts), { problem: undefined });
+    for (const each of this.warnings) this.#options.logger.warn({}, each);
     return true;
   }
 

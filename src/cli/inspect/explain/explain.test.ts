@@ -41,6 +41,7 @@ const report: NodeReport = {
   ...{ state: "serving" as const, notReady: [] },
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
+  configWarnings: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
   setAside: [],
@@ -346,6 +347,13 @@ test.each([
     "config.yaml: 3: logLevle: unknown key; plexusd keeps the previous configuration, but does not start again",
   ],
   ["given a valid configuration", {}, "configuration", "ok", "in effect"],
+  [
+    "given a key of an earlier release",
+    { configWarnings: ["config.yaml:3: statusOf: it has no effect any more"] },
+    "configuration",
+    "warning",
+    "config.yaml:3: statusOf: it has no effect any more",
+  ],
   [
     "without API",
     { sourceProblem: "the pods have not been listed" },
