@@ -43,7 +43,7 @@ applies it without a restart. Only keys marked *start* need
 \`kubectl -n kube-system rollout restart daemonset/plexus\`, which the chart does by itself. If a
 changed file is invalid or has unknown keys, the previous configuration stays in effect, and the log
 and an event on the Node give line, key and value. For one release, former keys only get a warning
-in the log.
+in the log and of \`doctor\`.
 
 Your keys override the ConfigMap \`plexus-platform\`, which has the directories of the distribution
 and the chart's \`config\`.
