@@ -29,7 +29,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "an edit that breaks a rule changes nothing",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "changes.removals.filter(isLeft)",
+    find: "plan.problems.length === 0 ? changes.removals : leftOf(changes)",
     replace: "changes.removals",
     properties: ["as requested"],
     isSlow: true,
@@ -44,7 +44,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that cannot be plugged leaves the others of its pod",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "log.failed(op, network, asCniError(error));",
+    find: "log.failed(op, network, error);",
     replace: "throw error;",
     properties: ["as requested"],
     isSlow: true,
@@ -52,8 +52,9 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "what could not be unplugged is tried again",
     file: "src/engine/hotplug/changes.ts",
-    find: "requested.filter((each) => !stay.has(each)).toReversed();",
-    replace: 'requested.filter((each) => !stay.has(each) && each.state !== "owed").toReversed();',
+    find: "requested.filter((each) => !stay.has(each) && isPart(each.ifName)).toReversed();",
+    replace:
+      'requested.filter((each) => !stay.has(each) && isPart(each.ifName) && each.state !== "owed").toReversed();',
     properties: ["as requested", "status eventually", "in the end"],
     isSlow: true,
   },
