@@ -33,7 +33,7 @@ export interface LastAttempt extends Pick<HotPlugOutcome, "state"> {
   readonly nextMs?: number;
 }
 
-/** All problems of an attempt, those of its operations included. @internal */
+/** All problems of an attempt, those of its operations included. */
 export function problemsOf({ operations, problems = [] }: HotPlugOutcome): HotPlugProblem[] {
   const failures = operations.flatMap(({ op, error, network, ifName }) =>
     error === undefined ? [] : { error, network, ifName, isRemoval: op === "remove" },
