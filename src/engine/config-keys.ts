@@ -119,7 +119,7 @@ export const networkKeys = {
     schema: () => z.enum(["standard", "multus"]),
     default: "standard",
     description:
-      "A pod that does not get what it requests. `standard`: it does not start, as the standards require. `multus`, which `plexusctl migrate` sets: it starts, as with Multus. Plugins get a requested `mac` or `ips` that none of them declares as a capability only in `CNI_ARGS`, which many of them read. A request that the network ignores (the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`) is named by the event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain`. Without a device for the definition's `k8s.v1.cni.cncf.io/resourceName`, the plugins run without one.",
+      "A pod that does not get what it requests. `standard`: it does not start, as the standards require. `multus`, which `plexusctl migrate` sets: it starts, as with Multus. Plugins get a requested `mac` or `ips` that none of them declares as a capability only in `CNI_ARGS`, which many of them read. The event `IgnoredRequest`, the log, the status (`plexus.dev/ignored-requests`) and `plexusctl explain` name requests that the network ignores: the result has another address, MAC, interface or device, or no plugin declares the requested `portMappings`, `bandwidth` or `infiniband-guid`. Without a device for the definition's `k8s.v1.cni.cncf.io/resourceName`, the plugins run without one.",
   },
   auxiliaryCNIChainName: {
     schema: () =>
@@ -147,9 +147,11 @@ export const networkKeys = {
   },
 } as const satisfies ConfigKeys;
 
-const byStrictness = "strictness decides: standard or multus";
+/** Former keys and the values with which a pod started that now needs `strictness: multus`. */
+const lenient = { ignoredRequests: "warn", missingDevice: "warn", undeclaredRequests: "cniArgs" };
+const byStrictness = "use strictness; while that is not set, warn and cniArgs mean multus";
 
-/** Keys that no longer have an effect, and what applies now; for one release, they are no error. */
+/** Keys that are gone, and what applies now; for one release, they are no error. */
 export const formerKeys: Readonly<Record<string, string>> = {
   delBudgetMs: "all plugins of a DEL have 50 seconds together",
   failedAddGraceMs: "use delGraceMs",
@@ -168,11 +170,13 @@ export const formerKeys: Readonly<Record<string, string>> = {
   watchAddresses: "use inspect: [addresses]",
 };
 
-/** Values without {@link formerKeys}. Multus's name for `plexusNamespace` still counts. */
+/** Values without {@link formerKeys}, except for what pods would not start without. */
 export function withoutFormerKeys(values: JsonObject): JsonObject {
   const current = Object.entries(values).filter(([key]) => !Object.hasOwn(formerKeys, key));
   const { multusNamespace: plexusNamespace } = values;
-  return { ...omitUndefined({ plexusNamespace }), ...Object.fromEntries(current) };
+  const isLenient = Object.entries(lenient).some(([key, value]) => values[key] === value);
+  const still = omitUndefined({ plexusNamespace, strictness: isLenient ? "multus" : undefined });
+  return { ...still, ...Object.fromEntries(current) };
 }
 
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
@@ -188,7 +192,7 @@ export const engineKeys = {
     schema: () => pause().max(86_400_000),
     default: 300_000,
     description:
-      "Grace period for an attachment whose interface is gone, and of which only plugins are left that cannot be executed, or that ended the ADD with an error and fail in DEL too. It starts with the first DEL or rollback that finds this. Until it ends, the DEL fails and the runtime retries; then Plexus gives the attachment up, with an event.",
+      "Grace period for an attachment whose interface is gone, if each plugin that is left cannot be executed, or failed in the ADD and fails in the DEL too. It starts with the first DEL or rollback that finds this. Until it ends, the DEL fails and the runtime retries; then Plexus gives the attachment up, with an event.",
   },
   publishStatus: {
     schema: () => z.enum(["beforeReply", "required", "afterReply"]),

@@ -57,7 +57,7 @@ test("configForCall() refuses clusterNetwork together with delegates and names b
 });
 
 test("configForCall() ignores former keys, and prefers plexusNamespace to Multus's name", () => {
-  const former = { missingDevice: "warn", ignoredRequests: "warn", invalidAnnotation: "fail" };
+  const former = { missingDevice: "fail", ignoredRequests: "fail", invalidAnnotation: "fail" };
   expect(configForCall({}, former)).toEqual(defaultEngineConfig);
   const both = { multusNamespace: "a", plexusNamespace: "b" };
   expect(configForCall({}, both).plexusNamespace).toBe("b");

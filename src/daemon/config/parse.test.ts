@@ -176,6 +176,12 @@ test("parseFile() takes no former key, and warns of each with line and what appl
       (key, i) => `config.yaml:${i + 2}: ${key}: remove this former key: ${formerKeys[key]}`,
     ),
   );
+  const isStrict = (more: string) => parseConfig(more, "x").engine.strictness;
+  for (const key of ["ignoredRequests: warn", "missingDevice: warn", "undeclaredRequests: cniArgs"])
+    expect([isStrict(key), isStrict(`${key}\nstrictness: standard`)]).toEqual([
+      "multus",
+      "standard",
+    ]);
   const both = parseConfig("multusNamespace: a\nplexusNamespace: b", "x");
   expect(both.engine).toEqual({ plexusNamespace: "b" });
 });

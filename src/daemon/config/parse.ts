@@ -50,7 +50,7 @@ export function parseConfig(text: string, source: string): DaemonConfig {
 
 /**
  * As {@link parseConfig}, over the values of another file; also its own values, and those of both.
- * They lack former keys, each of which makes a warning.
+ * Former keys are left out, with a warning each.
  */
 export function parseFile(
   text: string,
