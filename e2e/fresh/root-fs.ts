@@ -20,9 +20,9 @@ const ubuntu = {
 } as const;
 
 /**
- * What a system has beyond a minimal Debian without recommendations and packages of standard priority: what the README
- * asks for, or nothing, as Debian's image in a workflow, or what the pods of an enforcer of network policies execute, or
- * what our workflows use of a runner's image.
+ * What a system has beyond a minimal one, which has no recommended packages. `fresh`: what the README asks for. `bare`:
+ * nothing, as Debian's image in a workflow. `policies`: what the pods of an enforcer of network policies execute.
+ * `runner`: what our workflows use of a runner's image.
  */
 const contents = {
   fresh: ["nodejs", "npm", "git", "make"],

@@ -86,7 +86,7 @@ export function planDefaultRoute(
 }
 
 /**
- * Removes the default routes of an attachment of the families of which others have some.
+ * Removes the default routes of an attachment, of each family for which another interface has one.
  * @param others the interfaces of the other attachments
  */
 export function planWithoutDefaults(

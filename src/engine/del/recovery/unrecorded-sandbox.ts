@@ -26,7 +26,7 @@ export interface UnrecordedSandbox extends RecordKey {
   /** The result of the ADD, as the runtime kept it. */
   readonly prevResult?: JsonObject;
   readonly runtimeConfig?: JsonObject;
-  /** The time for its plugins. @default that of a DEL */
+  /** The time for its plugins. @default as for every DEL */
   readonly budget?: TimeBudget;
 }
 
