@@ -60,10 +60,15 @@ export async function canaryDuring(cluster: Cluster, run: Run): Promise<number> 
   const shown = ["--write-out", "%{stderr}%{http_code} %{time_total}\n"];
   const curl = ["curl", ...flags.split(" "), ...shown, "--data", JSON.stringify(event), url];
   const target = `--target=${controlPlane.host.pid}`;
-  const canary = execa("nsenter", [target, "-n", ...curl], { reject: false });
+  const canary = execa("nsenter", [target, "-n", ...curl], {
+    reject: false,
+    stripFinalNewline: false,
+  });
   await run();
   canary.kill();
-  const answers = (await canary).stderr.split("\n").map((line) => line.split(" "));
+  // The last line is empty, or cut when curl ends: it writes each in pieces.
+  const lines = (await canary).stderr.split("\n").slice(0, -1);
+  const answers = lines.map((line) => line.split(" "));
   const failed = answers.find(([status]) => status !== "201");
   if (failed !== undefined) throw new Error(`the canary got ${failed.join(" ")}`);
   const sorted = answers.map(([, seconds]) => 1000 * Number(seconds)).sort((a, b) => a - b);
