@@ -35,10 +35,7 @@ function explain(
 /** `interface network: what is pending` of each network but the default one. */
 function rows({ networks }: Explanation): string[] {
   return networks.slice(1).map(({ ifName = "-", network: name, pending, isUnrequested }) => {
-    const { change, state = "", isKept, failure } = pending ?? {};
-    const words = [change, state, isKept && "kept", failure && "failed"];
-    const text = [...words, isUnrequested && "unrequested"].filter(Boolean).join(" ");
-    return `${ifName} ${name}: ${text}`;
+    return `${ifName} ${name}: ${pending ?? (isUnrequested ? "unrequested" : "")}`;
   });
 }
 
@@ -66,7 +63,7 @@ test.each<[title: string, Scene]>([
       ...{ start: "a", edit: "a,b", finding: "PluginMissing" },
       prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
       says: /^Could not plug default\/b: failed to find plugin "macvlan".*\. Install the plugin.*; plexusd tries again in 37 s\.$/,
-      shows: ["net1 default/a: ", "- default/b: plug failed"],
+      shows: ["net1 default/a: ", "- default/b: plug"],
     },
   ],
   [
@@ -74,11 +71,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "a,b", edit: "b,bb@x1", finding: "NoNetworkFound" },
       says: "Could not plug default/bb (x1): there is no NetworkAttachmentDefinition default/bb, which the pod asks for; did you mean b? Create the definition, or correct name and namespace in the annotation; plexusd tries again in 37 s.",
-      shows: [
-        "net2 default/b: ",
-        "- default/bb: plug failed",
-        "net1 default/a: unplug attached kept",
-      ],
+      shows: ["net2 default/b: ", "- default/bb: plug", "net1 default/a: unplug"],
     },
   ],
   [
@@ -102,11 +95,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "a", edit: "a@x1,b@x1", finding: "InterfaceNameTaken" },
       says: /^Could not plug default\/b \(x1\): interface x1 is requested by network default\/a and by network default\/b\. Give each network/,
-      shows: [
-        "- default/a: plug",
-        "- default/b: plug failed",
-        "net1 default/a: unplug attached kept",
-      ],
+      shows: ["- default/a: plug", "- default/b: plug", "net1 default/a: unplug"],
     },
   ],
   [
@@ -122,7 +111,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
       says: /^Could not plug default\/b \(x1\): .*no such VLAN\. .*; plexusd tries again in 37 s\.$/,
-      shows: ["- default/b: plug failed"],
+      shows: ["- default/b: plug"],
     },
   ],
   [
@@ -131,7 +120,7 @@ test.each<[title: string, Scene]>([
       ...{ start: [{ name: "a", "default-route": [] }], edit: "b" },
       finding: "InvalidRequest",
       says: /^Could not unplug default\/a \(net1\): the pod's default route is on net1, .*create the pod again/,
-      shows: ["- default/b: plug", "net1 default/a: unplug attached kept failed"],
+      shows: ["- default/b: plug", "net1 default/a: unplug"],
     },
   ],
   [
@@ -143,7 +132,7 @@ test.each<[title: string, Scene]>([
         lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
       },
       says: /^Could not plug default\/b \(net1\): .*no server answers\. .*; plexusd tries again in 37 s\.$/,
-      shows: ["- default/b: plug failed", "net1 default/b: unplug owed failed"],
+      shows: ["- default/b: plug", "net1 default/b: unplug"],
     },
   ],
   [
@@ -152,7 +141,7 @@ test.each<[title: string, Scene]>([
       ...{ start: "a,b", edit: "b", finding: "PluginFailed" },
       prepare: ({ plugins }) => plugins.script("bridge DEL", failed(7, "busy")),
       says: /^Could not unplug default\/a \(net1\): .*busy\. .*; plexusd tries again in 37 s\.$/,
-      shows: ["net2 default/b: ", "net1 default/a: unplug owed failed"],
+      shows: ["net2 default/b: ", "net1 default/a: unplug"],
     },
   ],
   [
@@ -161,7 +150,7 @@ test.each<[title: string, Scene]>([
       ...{ start: "a", edit: [{ name: "a" }, { name: "b", "default-route": ["10.0.0.1"] }] },
       finding: "InvalidRequest",
       says: /^Could not plug default\/b: a running pod keeps its default route/,
-      shows: ["net1 default/a: ", "- default/b: plug failed"],
+      shows: ["net1 default/a: ", "- default/b: plug"],
     },
   ],
   [
@@ -173,7 +162,7 @@ test.each<[title: string, Scene]>([
         source.addNad("default/vf", network("net-vf", "bridge"), resource);
       },
       says: /^Could not plug default\/vf \(x1\): its definition needs a device .* create the pod again; /,
-      shows: ["net1 default/a: ", "- default/vf: plug failed"],
+      shows: ["net1 default/a: ", "- default/vf: plug"],
     },
   ],
   [
@@ -182,7 +171,7 @@ test.each<[title: string, Scene]>([
       ...{ start: "a", edit: "a,b@net2", finding: "InterfaceNameTaken" },
       prepare: ({ kernel }) => kernel.addLink(netns, "net2"),
       says: /^Could not plug default\/b \(net2\): .*exists in the pod's network namespace\. Give each network in the annotation a different interface name, and one that no other interface in the pod has; plexusd tries again in 37 s\.$/,
-      shows: ["net1 default/a: ", "- default/b: plug failed"],
+      shows: ["net1 default/a: ", "- default/b: plug"],
     },
   ],
   [
@@ -217,7 +206,7 @@ test.each<[title: string, Scene]>([
         await records.update({ ...record, attachments }, plan);
       },
       says: "No element of the annotation requests default/a (net1), and it is not known that one did: delete the pod to detach it.",
-      shows: ["net2 default/b: ", "net1 default/a: unmanaged unrequested"],
+      shows: ["net2 default/b: ", "net1 default/a: unrequested"],
     },
   ],
   [
@@ -281,18 +270,6 @@ test.each<[title: string, Scene]>([
   });
 });
 
-test("explain says since when a network cannot be detached, and how often that failed", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
-  for (let n = 0; n < 2; n++) await pod.edit("");
-  const { networks } = await explain(pod, await pod.again());
-  expect(networks[1]?.pending).toMatchObject({
-    ...{ state: "owed", attempts: 3, failingSince: expect.stringMatching(/^\d{4}-/) },
-    failure: { message: expect.stringContaining("busy") },
-  });
-  expect(pod.lab.kernel.linkNames(netns)).toContain("net1");
-});
-
 test("explain says that an interface of a running pod has disappeared", async () => {
   const pod = await hotPlugLab("a");
   const message = "interface net1 of network default/a has disappeared: delete the pod";
@@ -314,7 +291,7 @@ test("explain says that a running pod keeps its default network", async () => {
   expect(advice).toEqual({
     ...{ finding: "AnnotationChanged", ok: false },
     sentence:
-      "A running pod keeps its default network default-net: create the pod again to attach it to kube-system/other.",
+      "The pod was attached without network kube-system/other, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.",
   });
 });
 
@@ -324,7 +301,7 @@ test("explain hides what an edit removed and could not detach, without hot-plug"
   const outcome = await pod.edit("");
   expect((await explain(pod, outcome)).networks[1]).toMatchObject({
     ...{ network: "default/a", isDefault: false, ifName: "net1" },
-    pending: { change: "unplug", state: "owed" },
+    pending: "unplug",
   });
   pod.lab.config = { ...pod.lab.config, hotPlug: false };
   expect(rows(await explain(pod, outcome))).toEqual([]);

@@ -1,8 +1,7 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { changesOf, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
+import { changesOf, mayHotPlug, type PodChanges } from "#engine/hotplug/desired-networks.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
-import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
@@ -12,22 +11,14 @@ import { readinessProblem } from "#engine/plan/readiness.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { type AttachedNetwork, requestsOf } from "./attached-network.ts";
-import {
-  type ExplainedNetwork,
-  type Explanation,
-  explainedProblem,
-  type PendingChange,
-} from "./explanation.ts";
-import { PendingChanges } from "./pending-changes.ts";
+import { type ExplainedNetwork, type Explanation, explainedProblem } from "./explanation.ts";
 
 interface ExplainInput {
   readonly pod: Pod;
   /** The networks that the pod has. */
   readonly attached: readonly AttachedNetwork[];
   readonly record: AttachmentRecord | undefined;
-  readonly lastAttempt?: LastAttempt | undefined;
   readonly searchPath: readonly string[];
   readonly conf: JsonObject;
 }
@@ -35,7 +26,7 @@ interface ExplainInput {
 /** Plans an ADD of the pod, collects its problems, and compares the networks with those it has. */
 export async function explainNetworks(
   ctx: CallContext,
-  { pod, attached, record, lastAttempt, searchPath, conf }: ExplainInput,
+  { pod, attached, record, searchPath, conf }: ExplainInput,
 ): Promise<Pick<Explanation, "networks" | "problems">> {
   const { config } = ctx;
   const found: PlanProblem[] = [];
@@ -63,26 +54,25 @@ export async function explainNetworks(
     record && (await outdatedInterfaces(ctx, record).catch(() => [])),
   );
   const isHotPlugged = record && usableRecord(record) && mayHotPlug(config, pod.namespace);
-  const pending = isHotPlugged
-    ? new PendingChanges(changesOf(config, record, pod), lastAttempt)
-    : undefined;
-  const networks = compared(attachments, problems, { attached, pending }).map((each) =>
+  const changes = isHotPlugged ? changesOf(config, record, pod) : noChanges;
+  const networks = compared(attachments, problems, { attached, changes }).map((each) =>
     outdated.has(each.ifName) ? { ...each, isOutdated: true } : each,
   );
   return { networks, problems: problems.map(explainedProblem) };
 }
 
+const noChanges: PodChanges = { additions: [], removals: [], unknown: [] };
+
 /** Each planned or unplannable network with what the pod has of it; then what else the pod has. */
 function compared(
   planned: readonly PlannedAttachment[],
   problems: readonly PlanProblem[],
-  {
-    attached,
-    pending,
-  }: { attached: readonly AttachedNetwork[]; pending: PendingChanges | undefined },
+  { attached, changes }: { attached: readonly AttachedNetwork[]; changes: PodChanges },
 ): ExplainedNetwork[] {
   const isReadable = problems.every(({ error }) => error.reason !== "InvalidAnnotation");
-  const removed = attached.filter(({ recorded }) => pending?.isRemoved(recorded));
+  const removed = attached.filter(({ recorded }) =>
+    changes.removals.some((each) => each === recorded),
+  );
   const left = attached.filter((each) => !removed.includes(each));
   // A pod may have a network several times.
   const take = (isWanted: (each: AttachedNetwork) => boolean): AttachedNetwork[] => {
@@ -91,8 +81,11 @@ function compared(
   };
   const taken = (network: string, isDefault = false) =>
     take((each) => each.name === network || (isDefault && isDefaultOfOther(each)))[0]?.explained;
-  const present = (network: string, selection?: NetworkSelection) =>
-    taken(network) ?? pendingOf(pending?.ofElement(network, selection?.ifName));
+  const added = new Set(
+    changes.additions.map(({ selection: { namespace, name } }) => `${namespace}/${name}`),
+  );
+  const present = (network: string): Partial<ExplainedNetwork> =>
+    taken(network) ?? (added.has(network) ? { pending: "plug" } : {});
   const names = new Set(planned.map(({ displayName }) => displayName));
   const unplanned = new Set(problems.flatMap(({ network }) => network ?? []));
   const unknownDefault = planned.some(({ isDefault }) => isDefault)
@@ -103,7 +96,7 @@ function compared(
     ...planned.map((each) => {
       const { displayName: network, isDefault, list } = each;
       const plugins = list.plugins.map(({ type }) => type);
-      const has = isDefault ? taken(network, isDefault) : present(network, each.selection);
+      const has = isDefault ? taken(network, isDefault) : present(network);
       return { network, isDefault, cniName: list.name, plugins, ...requestsOf(each), ...has };
     }),
     ...[...unplanned]
@@ -111,20 +104,14 @@ function compared(
       .map((network) => ({ network, isDefault: false, ...present(network) })),
     ...left
       .filter(({ explained }) => explained.ifName !== undefined)
-      .map(({ name: network, explained, recorded }) => ({
+      .map(({ name: network, explained }) => ({
         ...{ network, ...explained, ...(isReadable && { isUnrequested: true }) },
-        ...pendingOf(recorded && pending?.ofAttachment(recorded)),
       })),
-    ...removed.flatMap(({ name: network, explained, recorded }) => {
-      if (recorded === undefined) return [];
-      const { ifName } = recorded;
-      return { network, ...explained, ifName, ...pendingOf(pending?.ofAttachment(recorded)) };
-    }),
+    ...removed.map(({ name: network, explained, recorded }) => ({
+      ...{ network, ...explained, ...(recorded && { ifName: recorded.ifName }) },
+      pending: "unplug" as const,
+    })),
   ];
-}
-
-function pendingOf(pending: PendingChange | undefined): Pick<ExplainedNetwork, "pending"> {
-  return pending === undefined ? {} : { pending };
 }
 
 /** Another meta-plugin may call the default network by another name. */

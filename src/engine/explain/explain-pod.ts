@@ -4,7 +4,7 @@ import { missingNetworks } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
 import { advise } from "#engine/explain/advice/advice.ts";
 import { adviceOf } from "#engine/explain/advice/sentence.ts";
-import { defaultNetworkEdit, mayHotPlug } from "#engine/hotplug/desired-networks.ts";
+import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
@@ -84,7 +84,6 @@ export async function explainPod(
     isHotPluggable,
     replaced: recorded.slice(0, -1).filter(usableRecord).length,
     stated: deps.findings.of(name),
-    defaultNetworkEdit: pod && record && defaultNetworkEdit(config, record, pod),
     missing: pod === undefined ? [] : missingOf(pod, config),
     damagedRecord: record ? undefined : await damagedRecordOf(deps, name),
     sourceProblem,

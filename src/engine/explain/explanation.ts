@@ -2,7 +2,6 @@ import type { CniArgs } from "#cni/args.ts";
 import type { HotPlugProblem } from "#engine/hotplug/reports/conditions.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import type { PodName, PodState, StatusFailure } from "#engine/ports/cluster.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -37,28 +36,10 @@ export interface ExplainedNetwork {
   readonly isOutdated?: boolean;
   /** Whether the pod has it although neither annotation nor configuration request it. @default false */
   readonly isUnrequested?: boolean;
-  /** What hot-plug still has to do; absent when it has done all. */
-  readonly pending?: PendingChange;
+  /** What hot-plug still has to do, or could not; absent when it has done all. */
+  readonly pending?: "plug" | "unplug";
   /** The requests of the pod that it was attached without. */
   readonly ignored?: readonly IgnoredRequest[];
-}
-
-/** A change of a running pod's network that an attempt has not made yet, or could not make. */
-export interface PendingChange {
-  /**
-   * `unmanaged`: it is not known whether an element of the annotation requested it, so only the end
-   * of the pod detaches it.
-   */
-  readonly change: "plug" | "unplug" | "unmanaged";
-  /** Of an attachment which hot-plug removes. */
-  readonly state?: RecordedAttachment["state"];
-  /** It stays until all elements can be attached: the one that cannot may have meant it. @default false */
-  readonly isKept?: boolean;
-  /** Why the last attempt failed; absent when it is not known. */
-  readonly failure?: Failure;
-  /** Of what could not be detached: since when (ISO 8601), and how many attempts have failed. */
-  readonly failingSince?: string;
-  readonly attempts?: number;
 }
 
 /** How hot-plug works on the running pod. */

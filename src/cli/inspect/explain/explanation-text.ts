@@ -6,7 +6,6 @@ import type {
   ExplainedNetwork,
   ExplainedProblem,
   Explanation,
-  PendingChange,
 } from "#engine/explain/explanation.ts";
 import { shortened } from "#lib/one-line.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
@@ -34,7 +33,9 @@ export function explanationText(explanation: Explanation): string[] {
     advice.sentence,
     "",
     ...columns(rows),
-    ...(networks.length === 0 ? [] : ["", ...networkTable(networks, problems)]),
+    ...(networks.length === 0
+      ? []
+      : ["", ...networkTable(networks, [...(hotPlug?.problems ?? []), ...problems])]),
   ];
 }
 
@@ -49,14 +50,10 @@ function nodeText({ name, conf }: Explanation["node"]): string {
   return conf === undefined ? name : `${name}: ${conf.message}`;
 }
 
-function hotPlugText({ at, state, problems, nextMs }: ExplainedHotPlug): string {
+function hotPlugText({ at, state, problems }: ExplainedHotPlug): string {
   const [general] = problems.filter(isGeneral);
   const words = state === "settled" && general !== undefined ? "waits for an edit" : ends[state];
-  const ended = general === undefined ? words : `${words}: ${general.message}`;
-  if (nextMs === undefined) return `${at} ${ended}`;
-  const next =
-    nextMs <= 0 ? "the next attempt runs" : `next attempt in ${Math.ceil(nextMs / 1000)} s`;
-  return `${at} ${ended}; ${next}`;
+  return general === undefined ? `${at} ${words}` : `${at} ${words}: ${general.message}`;
 }
 
 /** How the last attempt ended; the table has what it says of networks. */
@@ -76,10 +73,10 @@ function networkTable(
   problems: readonly ExplainedProblem[],
 ): string[] {
   const stateOf = (each: ExplainedNetwork): string => {
-    if (each.pending !== undefined) return pendingText(each.pending);
     const problem = problems.find(({ network }) => network === each.network);
     const found = problem && reasonOf(problem);
-    if (each.ifName === undefined) return found ?? "not attached";
+    if (each.ifName === undefined)
+      return found ?? (each.pending === undefined ? "not attached" : "not plugged yet");
     return found === undefined ? stateText(each) : `${stateText(each)}; ${found}`;
   };
   const shown: readonly (readonly [head: string, cell: (network: ExplainedNetwork) => string])[] = [
@@ -109,18 +106,6 @@ function askedFor({ runtimeConfig = {}, cniArgs = [] }: ExplainedNetwork): strin
   return [...capabilities, ...(args.length > 0 ? [`CNI_ARGS=${args.join(";")}`] : [])].join(" ");
 }
 
-/** What hot-plug has not done, and why. */
-function pendingText({ change, state, isKept, failure, ...pending }: PendingChange): string {
-  if (change === "unmanaged") return "attached, not known by whom it was requested";
-  const why = failure === undefined ? "" : `: ${reasonOf(failure)}`;
-  if (change === "plug") return `not plugged${why === "" ? " yet" : why}`;
-  if (pending.failingSince !== undefined)
-    return `not detached since ${pending.failingSince} (attempts: ${pending.attempts})${why}`;
-  if (state === "detaching") return `being unplugged${why}`;
-  if (state !== "attached") return "being plugged";
-  return `attached, ${isKept === true ? "kept until all elements can be attached" : "to be unplugged"}${why}`;
-}
-
 /** The table names the network. */
 function reasonOf({ message, subject = "" }: Failure): string {
   return withoutSubject(message, subject);
@@ -130,9 +115,11 @@ function stateText({
   attachedBy,
   isOutdated,
   isUnrequested,
+  pending,
   ignored = [],
 }: ExplainedNetwork): string {
   if (attachedBy !== undefined) return `attached by ${attachedBy}`;
+  if (pending !== undefined) return "to be unplugged";
   if (isOutdated === true) return "attached before its definition changed";
   if (isUnrequested === true) return "attached, not requested any more";
   return ignored.length === 0 ? "attached" : `attached, ${ignoredWords(ignored)}`;

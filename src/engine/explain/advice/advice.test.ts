@@ -57,9 +57,9 @@ const unknownKey: ExplainedProblem = {
 };
 
 const hotPlugged: Facts = { ...attached, isHotPluggable: true };
-const plug = { ...absent, pending: { change: "plug" as const } };
-const unplug = { ...net1, pending: { change: "unplug" as const } };
-const plugFailed = { ...absent, pending: { ...plug.pending, failure: { message: "no VLAN" } } };
+const plug = { ...absent, pending: "plug" as const };
+const unplug = { ...net1, pending: "unplug" as const };
+const plugFailed = { network: "default/b", subject: "default/b", message: "no VLAN" };
 const attempted = { at, state: "failed" as const, problems: [], nextMs: 36_500 };
 const noAgent: ExplainedProblem = { reason: "TryAgainLater", message: "no agent" };
 
@@ -217,7 +217,10 @@ test.each<[title: string, Facts, sentence: string]>([
   ],
   [
     "with two changes of which the second fails",
-    { ...hotPlugged, networks: [eth0, unplug, plugFailed], hotPlug: attempted },
+    {
+      ...{ ...hotPlugged, networks: [eth0, unplug, plug] },
+      hotPlug: { ...attempted, problems: [{ ...plugFailed, network: "default/c" }, plugFailed] },
+    },
     `Could not plug default/b: no VLAN. ${step}; plexusd tries again in 37 s.`,
   ],
   [

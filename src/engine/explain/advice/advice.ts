@@ -22,7 +22,7 @@ import {
   type Rule,
   retried,
 } from "./facts.ts";
-import { attachedUnknown, interfaceLost, notPlugged } from "./hot-plug.ts";
+import { notPlugged, stated } from "./hot-plug.ts";
 import { capitalized, couldNot, explained } from "./sentence.ts";
 
 /** Concludes: the first rule that applies says what is the matter, as `explain` prints it. */
@@ -46,9 +46,7 @@ const rules: readonly Rule[] = [
   nodeNotServed,
   sourceNotReady,
   notPlugged,
-  interfaceLost,
-  attachedUnknown,
-  ({ defaultNetworkEdit }) => defaultNetworkEdit,
+  stated,
   willNotStartAgain,
   unusable,
   unattached,

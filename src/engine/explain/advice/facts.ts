@@ -15,8 +15,6 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly isHotPluggable: boolean;
   /** What other parts have found about the pod. */
   readonly stated: readonly Condition[];
-  /** Why an edit of the default-network annotation has no effect. */
-  readonly defaultNetworkEdit?: Condition;
 };
 
 /** Says what is the matter, if it applies. */

@@ -1,5 +1,6 @@
-import { notManaged } from "#engine/hotplug/reports/conditions.ts";
+import type { ExplainedProblem } from "#engine/explain/explanation.ts";
 import type { Condition } from "#lib/condition.ts";
+import type { FindingReason } from "#lib/reasons.ts";
 import { type Facts, isRunning } from "./facts.ts";
 import { couldNot } from "./sentence.ts";
 
@@ -10,23 +11,21 @@ export function notPlugged(facts: Facts): Condition | undefined {
   const { networks, hotPlug: { state, problems = [] } = {} } = facts;
   if (!isRunning(facts)) return undefined;
   const next = nextAttempt(facts);
-  const changes = networks.flatMap(({ network, ifName, pending }) => {
-    if (pending === undefined || pending.change === "unmanaged") return [];
-    return { ...pending, name: ifName === undefined ? network : `${network} (${ifName})` };
-  });
-  const general = problems.find(({ network }) => network === undefined);
-  if (general !== undefined && (changes.length > 0 || state !== "busy")) {
-    return couldNot("Could not change the networks of", { ...general, retriedBy: "plexusd" }, next);
+  const changes = networks.filter(({ pending }) => pending !== undefined);
+  const changeOf = ({ network }: ExplainedProblem) =>
+    changes.find((each) => each.network === network);
+  const problem = problems.find(({ network }) => network === undefined) ?? problems.find(changeOf);
+  if (problem !== undefined && (changes.length > 0 || state !== "busy")) {
+    const change = changeOf(problem)?.pending;
+    const what = change === undefined ? "change the networks of" : change;
+    const failure = { ...problem, node: facts.node.name, retriedBy: "plexusd" } as const;
+    return couldNot(`Could not ${what}`, failure, next);
   }
-  const failed = changes.find(({ failure }) => failure !== undefined) ?? changes[0];
-  if (failed === undefined) return undefined;
-  const { change, name, failure } = failed;
-  if (failure === undefined) {
-    const done = change === "plug" ? "plugged" : "unplugged";
-    return { reason: "HotPlugPending", message: `Network ${name} is not ${done} yet`, next };
-  }
-  const shown = { subject: name, ...failure, node: facts.node.name, retriedBy: "plexusd" } as const;
-  return couldNot(`Could not ${change}`, shown, next);
+  const [first] = changes;
+  if (first === undefined) return undefined;
+  const { network, ifName, pending } = first;
+  const name = ifName === undefined ? network : `${network} (${ifName})`;
+  return { reason: "HotPlugPending", message: `Network ${name} is not ${pending}ged yet`, next };
 }
 
 function nextAttempt({ hotPlug }: Facts): string | undefined {
@@ -38,16 +37,11 @@ function nextAttempt({ hotPlug }: Facts): string | undefined {
     : `plexusd tries again in ${Math.ceil(nextMs / 1000)} s`;
 }
 
-export function interfaceLost(facts: Facts): Condition | undefined {
-  const lost = facts.stated.filter(({ reason }) => reason === "InterfaceLost");
-  const [first] = isRunning(facts) ? lost : [];
-  return first && { ...first, message: lost.map(({ message }) => message).join("; ") };
+/** What the inspection of the running pod, or hot-plug, has found beside that. */
+export function stated(facts: Facts): Condition | undefined {
+  const found = facts.stated.filter(({ reason }) => shown.has(reason));
+  const [first] = isRunning(facts) ? found : [];
+  return first && { ...first, message: found.map(({ message }) => message).join("; ") };
 }
 
-export function attachedUnknown({ networks, isHotPluggable }: Facts): Condition | undefined {
-  const unmanaged = networks.filter(({ pending }) => pending?.change === "unmanaged");
-  if (!isHotPluggable || unmanaged.length === 0) return undefined;
-  return notManaged(
-    unmanaged.map(({ network, ifName = "" }) => ({ displayName: network, ifName })),
-  );
-}
+const shown: ReadonlySet<FindingReason> = new Set(["InterfaceLost", "NotManaged"]);
