@@ -1,19 +1,35 @@
 import { command, ExitCode } from "#cli/command.ts";
 import { textFlag, wholeSeconds } from "#cli/flags.ts";
+import { asApiError } from "#kube/api/api-error.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import { apiPaths } from "#kube/api/paths.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { type Progress, Uninstallers } from "./uninstallers.ts";
+import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 
 const pollMs = 1000;
-/** Between two lines about the progress. */
-const lineMs = 10_000;
+const timeoutMs = 10_000;
 /**
- * The time for a node, where there are many: kube-controller-manager makes about 20 pods a second. To
- * uninstall, it deletes the pods of plexusd and of the checks first.
+ * Of the time. kube-controller-manager makes about 20 pods a second. To uninstall, it deletes the pods
+ * of plexusd and of the checks first.
  */
-const nodeMs = { check: 100, uninstall: 200 } as const;
+const shareOfChecks = 1 / 3;
+/** A complete pod may have more than 15 KB, and a response may have 16 MiB. */
+const maxPods = 250;
+const podsQuery = {
+  labelSelector: "app.kubernetes.io/name=plexus,app.kubernetes.io/component=uninstall",
+  // Its init container has not succeeded.
+  fieldSelector: "status.phase=Pending",
+  limit: maxPods,
+};
+const checkFlag = "/spec/template/spec/initContainers/0/command/3";
+
+/** The namespace of the DaemonSets, and the client for it. */
+interface Place {
+  readonly api: ApiClient;
+  readonly namespace: string;
+}
 
 /** `plexusctl uninstall-cluster`: what deploy/uninstall and the chart's pre-delete hook run once. */
 export const uninstallClusterCommand = command({
@@ -31,90 +47,120 @@ nothing.`,
   },
   failsWhen: "a node cannot be handed back, or does not answer in time; stderr has the reasons",
   async run({ flags }, output) {
-    const { host, port, kubeconfig } = flags;
+    const { namespace, host, port, kubeconfig } = flags;
     const limitMs = 1000 * wholeSeconds("--seconds", flags.seconds);
-    const client = new ApiClient(
+    const api = new ApiClient(
       kubeconfig === ""
         ? inClusterCredentials({ host, port })
         : await kubeconfigCredentials(kubeconfig),
     );
     try {
-      const uninstallers = new Uninstallers(client, flags.namespace);
-      const problems = await uninstall(uninstallers, { limitMs, say: output.out });
+      const problems = await uninstall({ api, namespace }, limitMs);
       for (const line of problems) output.err(line);
       return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
     } finally {
-      client.close();
+      api.close();
     }
   },
 });
 
 /** Hands all nodes back. Returns why that was not possible. @throws ApiError */
-async function uninstall(
-  uninstallers: Uninstallers,
-  { limitMs, say }: { readonly limitMs: number; readonly say: (line: string) => void },
-): Promise<string[]> {
-  const endsAt = performance.now() + limitMs;
-  const checked = await whenSettled(uninstallers, {
-    endsAt: (nodes) => endsAt - Math.max(limitMs / 2, nodes * nodeMs.uninstall),
-    say: (progress) => say(`checks: ${progress}`),
-  });
-  if (!checked.isDone) {
-    const unchanged = "Plexus is not uninstalled, and nothing was changed.";
-    return [...problemsOf(checked), unchanged, ...limitProblem(checked, limitMs)];
+async function uninstall(place: Place, limitMs: number): Promise<readonly string[]> {
+  const startedAt = performance.now();
+  const endsAt = startedAt + limitMs;
+  const problems = await problemsOf(place, { endsAt: startedAt + limitMs * shareOfChecks });
+  if (problems.length > 0) {
+    return [...problems, "Plexus is not uninstalled, and nothing was changed."];
   }
-  await uninstallers.deleteDaemon();
   // An uninstaller that starts while plexusd runs fails, and is restarted only after ten seconds.
-  while ((await uninstallers.hasDaemonPods()) && performance.now() < endsAt) await pause(pollMs);
-  await uninstallers.startUninstalling();
-  const done = await whenSettled(uninstallers, {
-    endsAt: () => endsAt,
-    isPatient: true,
-    say: (progress) => say(`uninstallations: ${progress}`),
-  });
-  if (done.isDone) return [];
-  return [
-    ...problemsOf(done),
-    "plexusd is deleted, but these nodes are not handed back: uninstall again.",
+  while (!(await deleteDaemon(place)) && performance.now() < endsAt) await pause(pollMs);
+  const body = [
+    { op: "test", path: checkFlag, value: "--check" },
+    { op: "remove", path: checkFlag },
   ];
+  const contentType = "application/json-patch+json";
+  await place.api.json({ ...uninstallerOf(place), method: "PATCH", contentType, body });
+  const left = await problemsOf(place, { endsAt, isPatient: true });
+  if (left.length === 0) return [];
+  return [...left, "plexusd is deleted, but these nodes are not handed back: uninstall again."];
 }
 
-interface Waiting {
-  /** The limit with so many nodes, by `performance.now()`. */
-  readonly endsAt: (nodes: number) => number;
+function uninstallerOf({ namespace }: Place): { path: string; timeoutMs: number } {
+  return { path: apiPaths.daemonSet({ namespace, name: "plexus-uninstall" }), timeoutMs };
+}
+
+/** Deletes plexusd's DaemonSet. Returns whether it is gone, with all its pods. @throws ApiError */
+async function deleteDaemon({ api, namespace }: Place): Promise<boolean> {
+  const path = apiPaths.daemonSet({ namespace, name: "plexus" });
+  const query = { propagationPolicy: "Foreground" };
+  const deleted = api.json({ method: "DELETE", path, query, timeoutMs });
+  return deleted.then(
+    () => false,
+    (error) => {
+      if (!asApiError(error).isNotFound) throw error;
+      return true;
+    },
+  );
+}
+
+interface Limit {
+  /** By `performance.now()`. */
+  readonly endsAt: number;
   /** Whether uninstallers that have refused may yet succeed. @default false */
   readonly isPatient?: boolean;
-  readonly say: (progress: string) => void;
 }
 
-/** Waits until all uninstallers are done or, unless patient, have refused. @throws ApiError */
-async function whenSettled(
-  uninstallers: Uninstallers,
-  { endsAt, isPatient = false, say }: Waiting,
-): Promise<Progress> {
-  let nextLineAt = performance.now() + lineMs;
+/**
+ * Waits until all uninstallers have succeeded, by the rule of `kubectl rollout status`, or the others
+ * have failed. Returns who is not done, and why: one line each. @throws ApiError
+ */
+async function problemsOf(place: Place, { endsAt, isPatient = false }: Limit): Promise<string[]> {
   for (;;) {
-    const progress = await uninstallers.progress();
-    const { isDone, nodes, done, waiting, problems } = progress;
-    const isRefused = problems.length > 0 && waiting.length === 0 && !isPatient;
-    const now = performance.now();
-    if (isDone || isRefused || now > endsAt(nodes)) return progress;
-    if (now > nextLineAt) {
-      say(`${done} of ${nodes} nodes are done`);
-      nextLineAt = now + lineMs;
+    const { metadata, status } = fieldsOf(await place.api.json(uninstallerOf(place)));
+    const { desiredNumberScheduled, numberReady, updatedNumberScheduled = 0 } = status;
+    const isCurrent = status.observedGeneration === metadata.generation;
+    const done = Math.min(Number(numberReady), Number(updatedNumberScheduled));
+    const open = Number(desiredNumberScheduled) - done;
+    if (isCurrent && open === 0) return [];
+    const pods = await waitingPods(place, metadata.uid);
+    const isOver = performance.now() > endsAt;
+    const failed = pods.filter(({ failure }) => failure !== undefined).length;
+    const isRefused = isCurrent && failed > 0 && failed >= Math.min(open, maxPods);
+    if (isOver || (isRefused && !isPatient)) {
+      const noAnswer = "no answer of the uninstaller in time";
+      const problems = pods.map(({ node, failure = noAnswer }) => `${node}: ${failure}`);
+      const others = open - pods.length;
+      if (others > 0) problems.push(`other nodes (${others}): ${noAnswer}`);
+      return problems.length > 0 ? problems : [`kube-controller-manager: ${noAnswer}`];
     }
-    // Each time, the pods of all nodes are read.
-    await pause(Math.max(pollMs, 2 * nodes));
+    await pause(pollMs);
   }
 }
 
-function problemsOf({ waiting, problems }: Progress): string[] {
-  return [...problems, ...waiting.map((node) => `${node}: no answer of the uninstaller in time`)];
+/** The first uninstallers that have not succeeded, with what they printed when they failed last. */
+async function waitingPods(
+  { api, namespace }: Place,
+  uid: Json | undefined,
+): Promise<{ readonly node: string; readonly failure: string | undefined }[]> {
+  const path = apiPaths.podsOf(namespace);
+  const { items } = await api.json({ path, query: podsQuery, timeoutMs });
+  const pods = objectsOf(items).map(fieldsOf);
+  // Those of an earlier attempt may not be gone yet.
+  const own = pods.filter(({ metadata }) =>
+    objectsOf(metadata.ownerReferences).some((owner) => owner.uid === uid),
+  );
+  return own.map(({ spec, status }) => {
+    const { state, lastState } = objectOf(objectsOf(status.initContainerStatuses)[0]);
+    const ends = [state, lastState].map((each) => objectOf(objectOf(each).terminated));
+    const failure = ends.find(({ exitCode }) => exitCode !== undefined && exitCode !== 0)?.message;
+    return {
+      node: String(spec.nodeName ?? "a node"),
+      failure: typeof failure === "string" ? failure.trim().replaceAll("\n", "; ") : undefined,
+    };
+  });
 }
 
-/** What to do if the limit is too short for the nodes. */
-function limitProblem({ nodes }: Progress, limitMs: number): string[] {
-  const seconds = Math.ceil((nodes * (nodeMs.check + nodeMs.uninstall)) / 1000);
-  if (1000 * seconds <= limitMs) return [];
-  return [`${nodes} nodes need ${seconds} seconds: see "Uninstall" in docs/operations/helm.md.`];
+function fieldsOf(object: Json): Record<"metadata" | "spec" | "status", JsonObject> {
+  const { metadata, spec, status } = objectOf(object);
+  return { metadata: objectOf(metadata), spec: objectOf(spec), status: objectOf(status) };
 }
