@@ -244,8 +244,9 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
   if (stage.faults.isOver) return;
   const annotations = annotationsOf(scenario, plan.networks);
   const name = `pod-${nameIndex(scenario.pods, index)}`;
-  const before = api.pod(`default/${name}`);
-  if (before !== undefined) {
+  // The kubelet runs one static pod of a name, also while it makes the mirror anew.
+  const isTaken = scenario.isStatic && kubelet.pods.some((other) => other.name === name);
+  if (isTaken || api.pod(`default/${name}`) !== undefined) {
     succeed(stage, plan, index);
     return;
   }
