@@ -2,8 +2,9 @@ import { copyFile, cp, mkdir, mkdtempDisposable, readFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { initProgram } from "../cluster/kubernetes/tools.ts";
+import { releaseName } from "../cluster/machine/apt.ts";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
-import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
+import { type DebianPackages, debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
 import { downloadedModule } from "../cluster/machine/go-module.ts";
 import { run } from "../cluster/machine/run.ts";
 
@@ -21,11 +22,14 @@ export interface CrioTools {
   readonly init: string;
 }
 
-/** What CRI-O needs besides runc, to run and to be built. */
-const debianPackages = {
-  name: "debian-crio",
-  fromRelease: ["conmon", "libglib2.0-0", "libseccomp2", "libseccomp-dev"],
-};
+/** What CRI-O needs besides runc, to run and to be built. Debian 13 has GLib with another name. */
+async function debianPackages(): Promise<DebianPackages> {
+  const glib = (await releaseName()) === "bookworm" ? "libglib2.0-0" : "libglib2.0-0t64";
+  return {
+    name: "debian-crio",
+    fromRelease: ["conmon", glib, "libseccomp2", "libseccomp-dev"],
+  };
+}
 
 const module = "github.com/cri-o/cri-o";
 
@@ -43,7 +47,7 @@ const buildTags = [
 
 /** Finds all programs, and builds or downloads what is not in the cache yet. */
 export async function prepareCrioTools(): Promise<CrioTools> {
-  const [debian, own] = await Promise.all([debianRoot(), unpackedPackages(debianPackages)]);
+  const [debian, own] = await Promise.all([debianRoot(), unpackedPackages(await debianPackages())]);
   const conmon = join(own, "usr/bin/conmon");
   const libraries = join(own, "usr/lib", await multiarchName());
   const crio = await crioDirectory({ root: own, libraries });

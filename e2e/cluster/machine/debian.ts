@@ -12,7 +12,7 @@ import { cachedDirectory } from "./cache.ts";
 import { type Command, run } from "./run.ts";
 
 /** Packages of Debian that are unpacked below one directory and never installed. A list is empty unless given. */
-interface DebianPackages {
+export interface DebianPackages {
   /** Names the directory in the cache. */
   readonly name: string;
   /** For a machine of another architecture, which has no packages yet. @default this machine's */
