@@ -15,16 +15,23 @@ const v110 = (name: string, ...types: string[]): JsonObject => ({
   cniVersion: "1.1.0",
 });
 
+/** Attaches the pod of this name, in a container of this name, to the network `a`. */
+async function attach(
+  lab: EngineLab,
+  id: string,
+  options: { conf?: JsonObject } = {},
+): Promise<void> {
+  lab.kernel.addNamespace(`/run/netns/${id}`);
+  lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "a" } });
+  const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+  expect(await lab.add({ pod: `default/${id}`, env, ...options })).toMatchObject({ exitCode: 0 });
+}
+
 /** Pods in the containers `c1`, `c2` …, each with the default network and the network `a`. */
 async function pods(...containers: string[]): Promise<EngineLab> {
   const lab = new EngineLab({ conf: { delegates: [v110("default-net", "ptp")] } });
   lab.source.addNad("default/a", v110("net-a", "bridge", "tuning"));
-  for (const id of containers) {
-    lab.kernel.addNamespace(`/run/netns/${id}`);
-    lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "a" } });
-    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
-    expect(await lab.add({ pod: `default/${id}`, env })).toMatchObject({ exitCode: 0 });
-  }
+  for (const id of containers) await attach(lab, id);
   lab.plugins.calls.length = 0;
   lab.source.asked.length = 0;
   return lab;
@@ -93,12 +100,7 @@ async function twoLists(): Promise<EngineLab> {
   const lab = new EngineLab();
   lab.source.addNad("default/a", v110("net-a", "bridge"));
   for (const list of ["one", "two"] as const) {
-    const id = containerOf[list];
-    lab.kernel.addNamespace(`/run/netns/${id}`);
-    lab.source.addPod({ name: id, annotations: { [networksAnnotation]: "a" } });
-    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
-    const added = await lab.add({ pod: `default/${id}`, env, conf: confOf[list] });
-    expect(added).toMatchObject({ exitCode: 0 });
+    await attach(lab, containerOf[list], { conf: confOf[list] });
   }
   lab.plugins.calls.length = 0;
   return lab;
@@ -239,10 +241,7 @@ test("gc() keeps listed attachments in an earlier default network that a newer p
   const lab = await pods("c1");
   lab.conf = { delegates: [v110("new-default", "ipvlan")] };
   lab.source.addNad("default/a", v110("default-net", "ptp"));
-  lab.source.addPod({ name: "c2", annotations: { [networksAnnotation]: "a" } });
-  lab.kernel.addNamespace("/run/netns/c2");
-  const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" };
-  expect(await lab.add({ pod: "default/c2", env })).toMatchObject({ exitCode: 0 });
+  await attach(lab, "c2");
   lab.plugins.calls.length = 0;
   await lab.gc(["c1", "c2", "before-plexus"]);
   expect(passedAsValid(lab).ptp).toContain("before-plexus/eth0");
@@ -293,12 +292,7 @@ test("gc() collects nothing if libcni's cache of a network cannot be read", asyn
 test("gc() does not collect a network that another list has as its default network", async () => {
   const lab = await twoLists();
   lab.source.addNad("default/a", v110("net-two", "macvlan"));
-  lab.source.addPod({ name: "c3", annotations: { [networksAnnotation]: "a" } });
-  lab.kernel.addNamespace("/run/netns/c3");
-  const env = { CNI_CONTAINERID: "c3", CNI_NETNS: "/run/netns/c3" };
-  expect(await lab.add({ pod: "default/c3", env, conf: confOf.one })).toMatchObject({
-    exitCode: 0,
-  });
+  await attach(lab, "c3", { conf: confOf.one });
   lab.plugins.calls.length = 0;
   await lab.gc(["c1", "c3"], { conf: confOf.one });
   expect(Object.keys(passedAsValid(lab)).sort()).toEqual(["bridge", "ptp"]);
@@ -407,9 +401,7 @@ test("gc() keeps listed attachments without a record in the current and every re
 test("gc() uses the newest configuration of a network", async () => {
   const lab = await pods("c1");
   lab.source.addNad("default/a", v110("net-a", "macvlan"));
-  lab.kernel.addNamespace("/run/netns/c2");
-  lab.source.addPod({ name: "c2", annotations: { [networksAnnotation]: "a" } });
-  await lab.add({ pod: "default/c2", env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
+  await attach(lab, "c2");
   await lab.gc(["c1", "c2"]);
   expect(passedAsValid(lab)).toEqual({
     ptp: ["c1/eth0", "c2/eth0"],

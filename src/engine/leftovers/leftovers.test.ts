@@ -30,16 +30,21 @@ async function pods(ids: readonly string[], options: LabOptions = {}): Promise<E
   return lab;
 }
 
+/** Lets the DEL of each of these containers fail once: it would succeed now. */
+async function failDels(lab: EngineLab, ...ids: string[]): Promise<void> {
+  lab.plugins.script("bridge DEL", failed(5, "busy"));
+  for (const id of ids) expect(await lab.del(container(id))).toMatchObject({ exitCode: 1 });
+  lab.plugins.unscript("bridge DEL");
+  lab.plugins.calls.length = 0;
+}
+
 /** `c1`, whose DEL failed once and would succeed now; the others are attached. */
 async function withLeftover(
   others: readonly string[] = [],
   options: LabOptions = {},
 ): Promise<EngineLab> {
   const lab = await pods(["c1", ...others], options);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  expect(await lab.del(container("c1"))).toMatchObject({ exitCode: 1 });
-  lab.plugins.unscript("bridge DEL");
-  lab.plugins.calls.length = 0;
+  await failDels(lab, "c1");
   return lab;
 }
 
@@ -364,10 +369,7 @@ test("a call that took long retries no leftover", async () => {
 
 test("a call retries only one teardown, the one that failed first", async () => {
   const lab = await pods(["c1", "c2"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c2"));
-  await lab.del(container("c1"));
-  lab.plugins.unscript("bridge DEL");
+  await failDels(lab, "c2", "c1");
   lab.advance(31_000);
   await lab.status();
   expect(lab.records.keys).toEqual(["c1@eth0"]);
@@ -439,9 +441,7 @@ test.each(["oneCall", "daemon"] as const)(
     }
     expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
     expect([lab.plugins.log("DEL"), await lab.engine.countLeftovers()]).toEqual([[], 0]);
-    lab.plugins.script("bridge DEL", failed(5, "busy"));
-    expect(await lab.del(container("c20"))).toMatchObject({ exitCode: 1 });
-    lab.plugins.unscript("bridge DEL");
+    await failDels(lab, "c20");
     lab.advance(minute);
     await lab.status();
     expect(lab.records.keys).not.toContain("c20@eth0");
@@ -661,10 +661,7 @@ test.each<[string, (lab: EngineLab) => void]>([
 
 test("the next leftover is tried in the same call if another process has tried the first one", async () => {
   const lab = await pods(["c1", "c2"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c1"));
-  await lab.del(container("c2"));
-  lab.plugins.unscript("bridge DEL");
+  await failDels(lab, "c1", "c2");
   lab.advance(minute);
   const load = lab.records.load.bind(lab.records);
   lab.records.load = async (key) => (key.containerId === "c1" ? undefined : load(key));
@@ -679,10 +676,7 @@ test.each([
 ])("a call for the pod %s retries its leftovers first, due or not (%i ms)", async (...row) => {
   const [pod, ms, left] = row;
   const lab = await pods(["c1", "c2"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c1"));
-  await lab.del(container("c2"));
-  lab.plugins.unscript("bridge DEL");
+  await failDels(lab, "c1", "c2");
   lab.advance(ms);
   await lab.del({ pod, env: { CNI_CONTAINERID: "again", CNI_NETNS: "" } });
   expect(lab.records.keys).toEqual(left);
@@ -801,11 +795,7 @@ test("a first DEL in flight does not count as a leftover", async () => {
 
 test("retryLeftover() retries one teardown at a time, until none is due", async () => {
   const lab = await pods(["c1", "c2", "c3"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c1"));
-  await lab.del(container("c2"));
-  lab.plugins.unscript("bridge DEL");
-  lab.plugins.calls.length = 0;
+  await failDels(lab, "c1", "c2");
   const host = lab.host();
   expect(await lab.engine.retryLeftover(agent, host)).toBe(false);
   lab.advance(31_000);
@@ -821,9 +811,7 @@ test("retryLeftover() retries one teardown at a time, until none is due", async 
 
 test("retryLeftover() skips a container with a call in flight, and one that has just failed again", async () => {
   const lab = await pods(["c1", "c2"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  await lab.del(container("c1"));
-  await lab.del(container("c2"));
+  await failDels(lab, "c1", "c2");
   lab.advance(31_000);
   const release = Promise.withResolvers<void>();
   lab.plugins.script("bridge DEL", async (call) => {
@@ -843,8 +831,7 @@ test("retryLeftover() skips a container with a call in flight, and one that has 
 
 test("retryAllLeftovers() tries each leftover once, due or not, and returns the outcomes", async () => {
   const lab = await pods(["c1", "c2", "c3", "c4"]);
-  lab.plugins.script("bridge DEL", failed(5, "busy"));
-  for (const id of ["c1", "c2", "c3"]) await lab.del(container(id));
+  await failDels(lab, "c1", "c2", "c3");
   const release = Promise.withResolvers<void>();
   lab.plugins.script("bridge DEL", async (call) => {
     if (call.containerId === "c3") await release.promise;
