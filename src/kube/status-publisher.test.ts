@@ -30,6 +30,13 @@ const quick: WriteDelays = {
   rejected: { initialMs: 60_000, maxMs: 60_000 },
 };
 
+interface LabOptions {
+  readonly waitMs?: number;
+  readonly requestTimeoutMs?: number;
+  readonly delays?: Partial<WriteDelays>;
+  readonly isWatched?: boolean;
+}
+
 /** A publisher for pods whose records want `text`. */
 class Lab implements AsyncDisposable {
   readonly results: StatusWriteResult[] = [];
@@ -40,16 +47,7 @@ class Lab implements AsyncDisposable {
   readonly #api: FakeApiServer;
   text: string | undefined = "[]";
 
-  constructor(
-    api: FakeApiServer,
-    client: ApiClient,
-    options: {
-      readonly waitMs?: number;
-      readonly requestTimeoutMs?: number;
-      readonly delays?: Partial<WriteDelays>;
-      readonly isWatched?: boolean;
-    } = {},
-  ) {
+  constructor(api: FakeApiServer, client: ApiClient, options: LabOptions = {}) {
     const { waitMs = 2000, requestTimeoutMs = 1000, delays = {}, isWatched } = options;
     this.#api = api;
     this.publisher = new ApiStatusPublisher({
@@ -73,6 +71,12 @@ class Lab implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.publisher.stop(50);
   }
+}
+
+/** A lab whose API server has the pod. */
+function webLab(api: FakeApiServer, client: ApiClient, options?: LabOptions): Lab {
+  api.put("pods", podObject("web"));
+  return new Lab(api, client, options);
 }
 
 function annotationsOf(api: FakeApiServer, name = "default/web"): unknown {
@@ -108,9 +112,8 @@ test("shown() waits up to its limit, and says why; the write is retried", async 
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang" });
-  await using lab = new Lab(api, client, { waitMs: 400, requestTimeoutMs: 600 });
+  await using lab = webLab(api, client, { waitMs: 400, requestTimeoutMs: 600 });
   const late: StatusFailure = { message: "no answer within 400 ms", isRejected: false };
   expect(await shown(lab)).toEqual(late);
   // No ADD waits again before a write succeeds.
@@ -124,9 +127,8 @@ test("shown() waits up to its limit, and says why; the write is retried", async 
 test.for([500, 503, 429, 401, 409, "reset"] as const)(
   "a write is retried after %s",
   async (answer, { api, client }) => {
-    api.put("pods", podObject("web"));
     api.script({ when: isStatusPatch, answer });
-    await using lab = new Lab(api, client);
+    await using lab = webLab(api, client);
     expect(await shown(lab)).toBeUndefined();
     expect(annotationsOf(api)).toEqual({ [key]: "[]" });
     expect(lab.results.filter((result) => result === "written")).toHaveLength(1);
@@ -155,9 +157,8 @@ test("after a second failure in a row, no ADD waits for writes of the namespace"
 test.for([400, 403, 413, 422] as const)(
   "a write that is rejected with %i is repeated seldom, and no ADD waits for it",
   async (answer, { api, client }) => {
-    api.put("pods", podObject("web"));
     api.script({ when: isStatusPatch, answer });
-    await using lab = new Lab(api, client, { waitMs: 20_000 });
+    await using lab = webLab(api, client, { waitMs: 20_000 });
     const rejected = await shown(lab);
     expect(rejected).toMatchObject({ isRejected: true });
     expect(rejected?.message).toContain(`HTTP ${answer} Scripted: fake failure`);
@@ -179,9 +180,8 @@ test("what the role or a policy rejects is tried again within ten minutes", () =
 });
 
 test("a failed write is logged once", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503 });
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   expect(await shown(lab)).toBeUndefined();
   expect(lab.logger.at("warn")).toEqual(["status annotation not written"]);
 });
@@ -212,18 +212,16 @@ test("after the API server has rejected the token twice, no ADD waits in any nam
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   api.put("pods", podObject("there", { namespace: "others" }));
   api.script({ when: isStatusPatch, answer: 401, times: 1000 });
-  await using lab = new Lab(api, client, { waitMs: 20_000 });
+  await using lab = webLab(api, client, { waitMs: 20_000 });
   expect(await shown(lab)).toMatchObject({ isRejected: false });
   const message = "the API server does not answer";
   expect(await shown(lab, podOf("there", "others"))).toMatchObject({ message });
 });
 
 test("an ADD whose record cannot be read does not wait", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
-  await using lab = new Lab(api, client, { waitMs: 20_000 });
+  await using lab = webLab(api, client, { waitMs: 20_000 });
   lab.publisher.follow(() => Promise.reject(new Error("input/output error")));
   const failure = { message: "input/output error", isRejected: false };
   expect(await shown(lab)).toEqual(failure);
@@ -237,8 +235,7 @@ test("the DEL of an earlier sandbox tells no ADD that its status is shown", asyn
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   expect(await shown(lab)).toBeUndefined();
   const slow = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: slow.promise });
@@ -265,8 +262,7 @@ test("an ADD that begins to wait while its pod is compared waits for its own tex
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   const earlier = Promise.withResolvers<undefined>();
   lab.publisher.follow(() => earlier.promise);
   lab.publisher.changed(pod);
@@ -281,8 +277,7 @@ test("of several ADDs that wait, the records say which sandbox is shown", async 
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   const asked: unknown[] = [];
   lab.publisher.follow(async (_, own) => {
     asked.push(own?.containerId);
@@ -301,9 +296,8 @@ test("of several ADDs that wait, the records say which sandbox is shown", async 
 });
 
 test("a status survives the 404 of a proxy", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 404, body: "<html>no such page</html>", times: 3 });
-  await using lab = new Lab(api, client, { isWatched: true });
+  await using lab = webLab(api, client, { isWatched: true });
   lab.deliver();
   await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[]" }));
 });
@@ -358,8 +352,7 @@ test("a watch that is behind the answer of a write shows nothing", async ({ api,
 });
 
 test("what a webhook makes of a status counts as the status", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
-  await using lab = new Lab(api, client, { isWatched: true });
+  await using lab = webLab(api, client, { isWatched: true });
   const { metadata } = podObject("web", { annotations: { [key]: "[ ]" } });
   const changed = { metadata: { ...(metadata as object), resourceVersion: "1000" } };
   api.script({ when: isStatusPatch, answer: 200, body: changed });
@@ -374,9 +367,8 @@ test("an ADD does not wait because another component replaced what it wrote", as
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   const delays = { written: { initialMs: 60_000, maxMs: 60_000 } };
-  await using lab = new Lab(api, client, { isWatched: true, delays });
+  await using lab = webLab(api, client, { isWatched: true, delays });
   expect(await shown(lab)).toBeUndefined();
   annotate(api, "theirs");
   lab.deliver();
@@ -404,10 +396,9 @@ test("a pod's requests follow each other, and the last one has what is wanted th
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   const slow = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: slow.promise });
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   const first = shown(lab);
   await eventually(() => expect(patches(api)).toHaveLength(1));
   lab.text = "[1]";
@@ -424,10 +415,9 @@ test("an older write that arrives late is replaced as soon as the watch shows it
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   const late = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: late.promise });
-  await using lab = new Lab(api, client, { isWatched: true, waitMs: 20, requestTimeoutMs: 50 });
+  await using lab = webLab(api, client, { isWatched: true, waitMs: 20, requestTimeoutMs: 50 });
   lab.deliver();
   await shown(lab);
   await eventually(() => expect(patches(api)).not.toHaveLength(0));
@@ -503,10 +493,9 @@ test("stop() sends pending writes without waiting for the backoff, a few times",
   api,
   client,
 }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
   const retried = { initialMs: 60_000, maxMs: 60_000 };
-  await using lab = new Lab(api, client, { delays: { retried } });
+  await using lab = webLab(api, client, { delays: { retried } });
   lab.publisher.changed(pod);
   await eventually(() => expect(lab.results).toEqual(["retried"]));
   await lab.publisher.stop(1000);
@@ -518,9 +507,8 @@ test.for([
   ["waits for a Retry-After that ends in time", "0.1", ["retried", "written"]],
   ["sends nothing more before a Retry-After that ends later", "60", ["retried"]],
 ] as const)("stop() %s", async ([, seconds, results], { api, client }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: 429, headers: { "retry-after": seconds } });
-  await using lab = new Lab(api, client);
+  await using lab = webLab(api, client);
   const startedAt = performance.now();
   lab.publisher.changed(pod);
   await eventually(() => expect(lab.results).toEqual(["retried"]));
@@ -530,9 +518,8 @@ test.for([
 });
 
 test("stop() drops writes that do not finish in its grace period", async ({ api, client }) => {
-  api.put("pods", podObject("web"));
   api.script({ when: isStatusPatch, answer: "hang", times: 100 });
-  await using lab = new Lab(api, client, { requestTimeoutMs: 60_000 });
+  await using lab = webLab(api, client, { requestTimeoutMs: 60_000 });
   const unfinished = shown(lab);
   await eventually(() => expect(patches(api)).toHaveLength(1));
   await lab.publisher.stop(50);
