@@ -18,14 +18,15 @@ import { join } from "node:path";
 import { test as base, expect, vi } from "vitest";
 import { parse } from "yaml";
 import { gcCommand } from "#cli/node/gc.ts";
-import { findPrimaryAfterUninstall } from "#cli/node/uninstall-checks.ts";
+import { checkNode } from "#cli/node/uninstall-checks.ts";
 import { listPodSandbox } from "#cri/list-sandboxes.ts";
 import { sandboxListFile } from "#cri/sandbox-list-file.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
+import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
-import { viewOf, wholeHost } from "#host/host-view.ts";
+import { type HostView, viewOf, wholeHost } from "#host/host-view.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { runCli } from "./cli.ts";
 
@@ -886,18 +887,15 @@ test("gc fails without a shim, or if the shim fails without output", async ({ no
 test("uninstall warns of plugins that it cannot see, such as k3s's", async ({ node }) => {
   await rm(node.at("bin/flannel"));
   await symlink("/var/lib/rancher/k3s/data/1234/bin/cni", node.at("bin/flannel"));
-  expect(
-    await findPrimaryAfterUninstall(node.paths, { view: viewOf([node.at("")]), isCallable: true }),
-  ).toEqual({
-    file: "10-flannel.conflist",
-    name: "cbr0",
-    warning: expect.stringContaining("cannot see whether these plugins are there: flannel"),
+  const check = (view: HostView) =>
+    checkNode(node.paths, { files: new HostConfFiles(view), isDaemonRunning: false });
+  expect(await check(viewOf([node.at("")]))).toEqual({
+    isHere: true,
+    primary: "10-flannel.conflist",
+    warnings: [expect.stringContaining("cannot see whether these plugins are there: flannel")],
+    problems: [],
   });
-  expect(
-    await findPrimaryAfterUninstall(node.paths, { view: wholeHost, isCallable: true }),
-  ).toEqual({
-    problem: expect.any(String),
-  });
+  expect(await check(wholeHost)).toMatchObject({ warnings: [], problems: [expect.any(String)] });
 });
 
 test("uninstall finds the primary's plugins in the listed directories, too", async ({ node }) => {

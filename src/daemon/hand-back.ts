@@ -1,16 +1,8 @@
 import { readCniConfDir } from "#daemon/cni-conf/conf-dir.ts";
-import {
-  findHandBackTarget,
-  removePlexusConf,
-  restorePrimary,
-} from "#daemon/cni-conf/hand-back.ts";
+import { findHandBackTarget, handBack } from "#daemon/cni-conf/hand-back.ts";
 import { PreviousPrimary } from "#daemon/cni-conf/previous-primary.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
-import {
-  isDetachedByPrimary,
-  isLostWithoutPlexus,
-  sandboxNames,
-} from "#engine/leftovers/without-plexus.ts";
+import { needOf, sandboxNames } from "#engine/leftovers/without-plexus.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
@@ -56,25 +48,24 @@ export class HandBack {
  * @internal
  */
 export async function handBackNode(options: HandBackOptions): Promise<void> {
-  const { stateDir, config, records, confFiles, cluster, logger } = options;
+  const { stateDir, config, records, confFiles: files, cluster, logger } = options;
   const { cniConfDir, primaryDir, binDirs } = config.current().nodeConf;
   const paths = { cniConfDir, primaryDir, stateDir };
   try {
-    const { text, renamed } = await readCniConfDir(cniConfDir, confFiles);
+    const { text, renamed } = await readCniConfDir(cniConfDir, files);
     if (text === undefined && renamed.length === 0) return;
-    const next = await findHandBackTarget(paths, { binDirs, files: confFiles });
+    const next = await findHandBackTarget(paths, { binDirs, files });
     if ("problem" in next) throw new Error(next.problem);
     const listed = await records.list();
     for (const { error } of listed.damaged) throw error;
-    const needing = listed.records.filter((record) => isLostWithoutPlexus(record, next.name));
-    if (needing.length > 0) {
-      throw new Error(`pods that only Plexus can detach are attached: ${sandboxNames(needing)}`);
+    const node = { primary: next.name, isCrio: await isCrioRunning() };
+    const { plexus, nothing = [] } = Object.groupBy(listed.records, (each) => needOf(each, node));
+    if (plexus !== undefined) {
+      throw new Error(`pods that only Plexus can detach are attached: ${sandboxNames(plexus)}`);
     }
-    const leaving = listed.records.filter((record) => isDetachedByPrimary(record, next.name));
-    await restorePrimary(paths, next.file);
-    await removePlexusConf(cniConfDir, confFiles);
+    await handBack(paths, { primary: next.file, files });
     await new PreviousPrimary(stateDir).forget();
-    if (!(await isCrioRunning())) for (const record of leaving) await records.finish(record);
+    for (const record of nothing) await records.finish(record);
     logger.info({ primary: next.file }, "Plexus was deleted: the node is handed back");
     const message = `Plexus was deleted: the container runtime uses ${next.file}`;
     cluster.recordOnNode({ reason: "NodeHandedBack", message });

@@ -1,21 +1,14 @@
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { noStateIn, readNodeNow, stateFilesIn } from "#cli/inspect/node-state.ts";
 import { isPlexusConfName, otherLists } from "#daemon/cni-conf/conf-dir.ts";
 import { findHandBackTarget } from "#daemon/cni-conf/hand-back.ts";
 import { leftoverReason } from "#engine/leftovers/leftover.ts";
-import {
-  isDetachedByPrimary,
-  isOnPrimaryOnly,
-  sandboxNames,
-} from "#engine/leftovers/without-plexus.ts";
+import { isOnPrimaryOnly, needOf, sandboxNames } from "#engine/leftovers/without-plexus.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 import { type AttachmentRecord, sandboxName } from "#engine/record/record.ts";
-import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
-import type { HostView } from "#host/host-view.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { isListening } from "#lib/net/is-listening.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -33,24 +26,42 @@ export async function isDaemonRunning(socket: string): Promise<boolean> {
   return (await Promise.all(accepting)).includes(true);
 }
 
-/** What of Plexus is on the node. */
-export interface Presence {
-  /** Whether a configuration or an executable is there, so that the container runtime may call it. */
-  readonly isCallable: boolean;
-  readonly hasState: boolean;
+/** What is found on a node. */
+interface NodeCheck {
+  /** Whether anything of Plexus is there. */
+  readonly isHere: boolean;
+  /** The file that the container runtime uses next. */
+  readonly primary: string | undefined;
+  readonly warnings: readonly string[];
+  /** Why the node cannot be handed back: one sentence each. */
+  readonly problems: readonly string[];
 }
 
-export async function findPlexus({
-  cniConfDir,
-  binDir,
-  stateDir,
-}: UninstallPaths): Promise<Presence> {
+/** Checks whether a node can be handed back to its primary CNI. */
+export async function checkNode(
+  paths: UninstallPaths,
+  { files, isDaemonRunning }: { readonly files: ConfFiles; readonly isDaemonRunning: boolean },
+): Promise<NodeCheck> {
+  const { cniConfDir, primaryDir, binDir, stateDir } = paths;
   const executables = Object.values(executableNames).map((name) => join(binDir, name));
-  const confNames = (await ifPresent(readdir(cniConfDir))) ?? [];
-  return {
-    isCallable: confNames.some(isPlexusConfName) || executables.some((path) => existsSync(path)),
-    hasState: (await stateFilesIn(stateDir)).length > 0,
-  };
+  const hasConf = (await files.list(cniConfDir)).some(isPlexusConfName);
+  // The container runtime may call Plexus.
+  const isCallable = hasConf || executables.some((path) => existsSync(path));
+  const hasState = (await stateFilesIn(stateDir)).length > 0;
+  const binDirs = [binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
+  const next: Partial<Record<"file" | "name" | "warning" | "problem", string>> =
+    await findHandBackTarget(paths, { binDirs, files });
+  const { file: primary, name, warning, problem } = next;
+  // Where nothing calls Plexus and no file has to be copied, the primary CNI may yet write its file.
+  const isNeeded = isCallable || primaryDir !== cniConfDir;
+  const problems = [
+    ...directoryProblems(paths, { isCallable, hasState }),
+    ...(await attachmentProblems(stateDir, { isDaemonRunning, primary: name })),
+    ...(await otherListProblems(cniConfDir, files)),
+    ...(problem === undefined || !isNeeded ? [] : [problem]),
+  ];
+  const warnings = warning === undefined ? [] : [`warning: ${primary}: ${warning}`];
+  return { isHere: isCallable || hasState, primary, warnings, problems };
 }
 
 /**
@@ -58,11 +69,10 @@ export async function findPlexus({
  * shim is suspicious, because it is removed before the shim. On a node that is already cleaned, no
  * directory has anything, and the DaemonSet names all but the state directory.
  */
-export function directoryProblems(
-  paths: UninstallPaths,
-  { isCallable, hasState }: Presence,
+function directoryProblems(
+  { cniConfDir, binDir, stateDir }: UninstallPaths,
+  { isCallable, hasState }: Record<"isCallable" | "hasState", boolean>,
 ): string[] {
-  const { cniConfDir, binDir, stateDir } = paths;
   const missing = Object.entries({ "--cni-conf-dir": cniConfDir, "--bin-dir": binDir })
     .filter(([, dir]) => !existsSync(dir))
     .map(([flag, dir]) => `there is no directory ${dir}: give the node's directory with ${flag}`);
@@ -76,17 +86,17 @@ export function directoryProblems(
  * What still depends on Plexus, or may: one sentence each.
  * @param options.primary the name of the list that the runtime uses next; undefined without one
  */
-export async function attachmentProblems(
+async function attachmentProblems(
   stateDir: string,
   options: { readonly isDaemonRunning: boolean; readonly primary: string | undefined },
 ): Promise<string[]> {
   const { isDaemonRunning, primary } = options;
   const { records, damaged } = await FileRecordStore.reader(stateDir, { mayBeAbsent: true }).list();
-  const mayLeave = primary !== undefined && !(await isCrioRunning());
+  const isCrio = await isCrioRunning();
   const blocking: AttachmentRecord[] = [];
   for (const record of records) {
-    if (mayLeave && isDetachedByPrimary(record, primary)) continue;
-    const isUndecided = mayLeave && isDaemonRunning && isOnPrimaryOnly(record, primary);
+    if (needOf(record, { primary, isCrio }) === "nothing") continue;
+    const isUndecided = !isCrio && isDaemonRunning && isOnPrimaryOnly(record, primary);
     // The uninstallation itself waits for the end of the call.
     if (isUndecided && (await isSandboxLocked(stateDir, record.containerId))) continue;
     blocking.push(record);
@@ -96,9 +106,10 @@ export async function attachmentProblems(
   );
   const current = await readNodeNow(records);
   const reasonOf = (record: AttachmentRecord) => leftoverReason(record, current);
-  const attached = blocking.filter((record) => reasonOf(record) === undefined);
-  const leftovers = blocking.filter((record) => reasonOf(record) !== undefined);
-  if (attached.length > 0) {
+  const { attached, leftovers = [] } = Object.groupBy(blocking, (record) =>
+    reasonOf(record) === undefined ? "attached" : "leftovers",
+  );
+  if (attached !== undefined) {
     problems.push(
       `sandboxes attached through Plexus: ${sandboxNames(attached)}; delete these pods or containers, or drain the node first`,
     );
@@ -116,23 +127,10 @@ export async function attachmentProblems(
 }
 
 /** The lists of other runtimes that call Plexus: their containers could not start, or end, without it. */
-export async function otherListProblems(cniConfDir: string, view: HostView): Promise<string[]> {
-  const lists = await otherLists(cniConfDir, new HostConfFiles(view));
-  return lists.map(({ file }) => {
-    const path = join(cniConfDir, file);
-    return `${path} calls Plexus for another runtime: remove its containers and that file first, or uninstall with --force`;
-  });
-}
-
-/**
- * The file that the container runtime uses next, or why there is none; neither without Plexus, unless
- * the file has to be copied: on a node that joins, the primary CNI may write it later.
- */
-export async function findPrimaryAfterUninstall(
-  paths: UninstallPaths,
-  { view, isCallable }: { readonly view: HostView; readonly isCallable: boolean },
-): Promise<Partial<Record<"file" | "name" | "warning" | "problem", string>>> {
-  const binDirs = [paths.binDir, ...(await listedPluginDirs(paths.pluginDirsFile))];
-  const next = await findHandBackTarget(paths, { binDirs, files: new HostConfFiles(view) });
-  return "file" in next || isCallable || paths.primaryDir !== paths.cniConfDir ? next : {};
+async function otherListProblems(dir: string, files: ConfFiles): Promise<string[]> {
+  const lists = await otherLists(dir, files);
+  return lists.map(
+    ({ file }) =>
+      `${join(dir, file)} calls Plexus for another runtime: remove its containers and that file first, or uninstall with --force`,
+  );
 }

@@ -25,41 +25,30 @@ export interface UninstallPaths extends HandBackPaths {
 export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams): Promise<void> {
   const { dir: socketDir, base: socket } = parse(paths.socket);
   const sandboxes = basename(sandboxListPath(paths.socket));
-  const isOurs = (name: string): boolean => isSocketFileName(name, socket) || name === sandboxes;
-  await removeWithDirectory(socketDir, isOurs, output);
-  await removePluginDirs(paths.pluginDirsFile, output);
   const { dir: standaloneDir, ...files } = standalonePaths(paths.stateDir);
   const standalone = Object.values(files).map((path) => basename(path));
-  const isStandalone = (name: string): boolean =>
-    standalone.includes(targetOfTemporaryName(name) ?? name);
-  await removeWithDirectory(standaloneDir, isStandalone, output);
   const state = await stateFilesIn(paths.stateDir);
-  await removeWithDirectory(paths.stateDir, (name) => state.includes(name), output);
-  await reportPlugins(paths.binDir, output);
   const executables: readonly string[] = Object.values(executableNames);
-  await removeFiles(paths.binDir, (name) => executables.includes(name), output);
-}
-
-/** Removes files from a directory, by name. */
-async function removeFiles(
-  dir: string,
-  isOurs: (name: string) => boolean,
-  output: CliStreams,
-): Promise<void> {
-  const names = (await readdir(dir).catch(() => [])).filter(isOurs).toSorted();
-  for (const name of names) {
-    await rm(join(dir, name), { force: true });
-    output.out(`${join(dir, name)}: removed`);
+  await removePluginDirs(paths.pluginDirsFile, output);
+  await reportPlugins(paths.binDir, output);
+  const removed: readonly (readonly [dir: string, isOurs: (name: string) => boolean])[] = [
+    [socketDir, (name) => isSocketFileName(name, socket) || name === sandboxes],
+    [standaloneDir, (name) => standalone.includes(targetOfTemporaryName(name) ?? name)],
+    [paths.stateDir, (name) => state.includes(name)],
+    [paths.binDir, (name) => executables.includes(name)],
+  ];
+  for (const [dir, isOurs] of removed) {
+    const names = (await readdir(dir).catch(() => [])).filter(isOurs).toSorted();
+    for (const path of names.map((name) => join(dir, name))) {
+      await rm(path, { force: true });
+      output.out(`${path}: removed`);
+    }
+    if (dir !== paths.binDir) await removeIfEmpty(dir, output);
   }
 }
 
 /** In a container the directory is a mount point and stays, empty. */
-async function removeWithDirectory(
-  dir: string,
-  isOurs: (name: string) => boolean,
-  output: CliStreams,
-): Promise<void> {
-  await removeFiles(dir, isOurs, output);
+async function removeIfEmpty(dir: string, output: CliStreams): Promise<void> {
   try {
     await rmdir(dir);
     output.out(`${dir}: removed`);

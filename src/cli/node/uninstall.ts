@@ -1,18 +1,11 @@
-import { type CliStreams, command, ExitCode } from "#cli/command.ts";
+import { command, ExitCode } from "#cli/command.ts";
 import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
-import { removePlexusConf, restorePrimary } from "#daemon/cni-conf/hand-back.ts";
+import { handBack } from "#daemon/cni-conf/hand-back.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
-import { type HostView, readHostView } from "#host/host-view.ts";
+import { readHostView } from "#host/host-view.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
-import {
-  attachmentProblems,
-  directoryProblems,
-  findPlexus,
-  findPrimaryAfterUninstall,
-  isDaemonRunning,
-  otherListProblems,
-} from "./uninstall-checks.ts";
-import { removeNodeFiles, type UninstallPaths } from "./uninstall-steps.ts";
+import { checkNode, isDaemonRunning } from "./uninstall-checks.ts";
+import { removeNodeFiles } from "./uninstall-steps.ts";
 
 /** `plexusctl uninstall`: what deploy/uninstall runs on every node. */
 export const uninstallCommand = command({
@@ -55,61 +48,27 @@ it can be repeated. State without the executables is an error, and a --state-dir
       );
       return ExitCode.Failed;
     }
-    const view = await readHostView();
-    const presence = await findPlexus(paths);
-    const { isCallable } = presence;
-    const next = await findPrimaryAfterUninstall(paths, { view, isCallable });
-    const { problem, file, warning } = next;
-    const ofSandboxes = { isDaemonRunning: isRunning, primary: next.name };
-    const problems = [
-      ...directoryProblems(paths, presence),
-      ...(await attachmentProblems(paths.stateDir, ofSandboxes)),
-      ...(await otherListProblems(paths.cniConfDir, view)),
-    ];
-    if (problem !== undefined) problems.push(problem);
-    if (warning !== undefined) output.err(`warning: ${file}: ${warning}`);
-    for (const each of problems) output.err(each);
+    const files = new HostConfFiles(await readHostView());
+    const found = await checkNode(paths, { files, isDaemonRunning: isRunning });
+    const { isHere, primary, warnings, problems } = found;
+    for (const each of [...warnings, ...problems]) output.err(each);
     if (problems.length > 0 && !flags.force) {
       if (!flags.check) output.err("nothing was changed; --force uninstalls nevertheless");
       return ExitCode.Failed;
     }
-    const isHere = isCallable || presence.hasState;
-    if (flags.check) output.out(isHere ? "the node can be handed back" : nothingIn(paths));
-    else await uninstall(paths, { isHere, primary: file, view, output });
+    // A node may have joined since plexusd was deleted: then only the primary CNI's file is missing.
+    const changes = flags.check ? [] : await handBack(paths, { primary, files });
+    for (const line of changes) output.out(line);
+    if (!isHere) {
+      const { cniConfDir, binDir, stateDir } = paths;
+      output.out(`nothing of Plexus is in ${cniConfDir}, ${binDir} and ${stateDir}`);
+    } else if (flags.check) {
+      output.out("the node can be handed back");
+    } else {
+      await removeNodeFiles(paths, output);
+      const next = primary === undefined ? "has no usable CNI configuration" : `uses ${primary}`;
+      output.out(`uninstalled; the container runtime ${next}`);
+    }
     return ExitCode.Done;
   },
 });
-
-function nothingIn({ cniConfDir, binDir, stateDir }: UninstallPaths): string {
-  return `nothing of Plexus is in ${cniConfDir}, ${binDir} and ${stateDir}`;
-}
-
-interface UninstallOptions {
-  /** Whether anything of Plexus is on the node. */
-  readonly isHere: boolean;
-  readonly primary: string | undefined;
-  readonly view: HostView;
-  readonly output: CliStreams;
-}
-
-/**
- * Hands the node back to its primary CNI, and removes Plexus. A node may have joined since plexusd was
- * deleted: then only the primary CNI's configuration is missing.
- */
-async function uninstall(
-  paths: UninstallPaths,
-  { isHere, primary, view, output }: UninstallOptions,
-): Promise<void> {
-  // The container runtime must use the primary CNI before the shim is removed.
-  const restored = primary === undefined ? undefined : await restorePrimary(paths, primary);
-  if (restored !== undefined) output.out(`${restored}: restored`);
-  if (!isHere) {
-    output.out(nothingIn(paths));
-    return;
-  }
-  const removed = await removePlexusConf(paths.cniConfDir, new HostConfFiles(view));
-  for (const path of removed) output.out(`${path}: removed`);
-  await removeNodeFiles(paths, output);
-  const next = primary === undefined ? "has no usable CNI configuration" : `uses ${primary}`;
-  output.out(`uninstalled; the container runtime ${next}`);
-}

@@ -15,7 +15,7 @@ import { syncDirectory } from "#lib/files/sync.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { writePlexusConf } from "./conf-dir.ts";
-import { removePlexusConf } from "./hand-back.ts";
+import { handBack } from "./hand-back.ts";
 import { NodeConfReconciler, type NodeConfTimings } from "./reconciler.ts";
 import { type NodeConfStatus, nodeConfEvent } from "./status.ts";
 
@@ -472,7 +472,8 @@ test("Cilium's plugin stays when Plexus's file was removed, and is back in a cha
   await eventually(async () => expect((await reconciler.reconcile()).status.state).toBe("active"));
   expect(await runsOf(node)).toEqual(meshed(agent.type));
   await settle(node, agent, reconciler);
-  await removePlexusConf(node.conf, new HostConfFiles());
+  const paths = { cniConfDir: node.conf, primaryDir: node.conf, stateDir: node.state };
+  await handBack(paths, { primary: undefined, files: new HostConfFiles() });
   await agent.react();
   const { plugins } = JSON.parse(await own(node, "05-cilium.conflist"));
   expect(plugins.map(({ type }: JsonObject) => type)).toEqual(meshed(agent.type));

@@ -42,33 +42,32 @@ export async function findHandBackTarget(
   return { problem };
 }
 
-/** Copies the primary CNI's file to where the container runtime looks. Returns its path there. */
-export async function restorePrimary(
-  { cniConfDir, primaryDir }: HandBackPaths,
-  file: string,
-): Promise<string | undefined> {
-  if (primaryDir === cniConfDir) return undefined;
-  const text = readTextFile(join(primaryDir, file), "any");
-  const target = join(cniConfDir, file);
-  await atomicWrite(target, text, { mode: 0o644 });
-  return target;
-}
-
 /**
- * Removes Plexus's file and its renamed copies (`.cilium_bak`): an agent may rename them back. Then
- * also what is still a copy of it with an agent's plugin: the container runtime would use it. An
- * agent that runs makes another one, of the primary CNI's file. Returns the paths that were removed.
+ * Hands the node back, and returns what it has changed: one line each. The primary CNI's file is where
+ * the container runtime looks before Plexus's is removed, so that an interruption leaves one of them.
+ * The renamed copies of that (`.cilium_bak`) go too, as an agent may rename them back; then what is
+ * still a copy of it with an agent's plugin: the container runtime would use it. An agent that runs
+ * makes another one, of the primary CNI's file.
+ * @param options.primary the primary CNI's file; undefined without one
  */
-export async function removePlexusConf(cniConfDir: string, files: ConfFiles): Promise<string[]> {
-  const { conf } = await readCniConfDir(cniConfDir, files);
-  const removed: string[] = [];
+export async function handBack(
+  { cniConfDir, primaryDir }: HandBackPaths,
+  { primary, files }: { readonly primary: string | undefined; readonly files: ConfFiles },
+): Promise<string[]> {
+  const changes: string[] = [];
+  if (primary !== undefined && primaryDir !== cniConfDir) {
+    const target = join(cniConfDir, primary);
+    await atomicWrite(target, readTextFile(join(primaryDir, primary), "any"), { mode: 0o644 });
+    changes.push(`${target}: restored`);
+  }
   const remove = async (name: string): Promise<void> => {
     await rm(join(cniConfDir, name), { force: true });
-    removed.push(join(cniConfDir, name));
+    changes.push(`${join(cniConfDir, name)}: removed`);
   };
+  const { conf } = await readCniConfDir(cniConfDir, files);
   for (const name of (await files.list(cniConfDir)).filter(isPlexusConfName)) await remove(name);
   const { copies } = await readCniConfDir(cniConfDir, files);
   for (const copy of copies) if (isCurrentCopy(copy, { conf })) await remove(copy.name);
-  if (removed.length > 0) await syncDirectory(cniConfDir);
-  return removed;
+  if (changes.length > 0) await syncDirectory(cniConfDir);
+  return changes;
 }

@@ -12,27 +12,28 @@ export function isOfKubernetes({ containerId, attachments: [first] }: Attachment
  * Whether a sandbox is a pod's with the primary CNI's network only, as if the runtime had used the
  * primary's list. A pod may have chosen another default network. Without the list's name, the
  * runtime does not find the result of the ADD for the DEL.
- * @param primary the name of the primary's list
+ * @param primary the name of the primary's list; undefined without one
  */
-export function isOnPrimaryOnly(record: AttachmentRecord, primary: string): boolean {
+export function isOnPrimaryOnly(record: AttachmentRecord, primary: string | undefined): boolean {
   const { listName, attachments } = record;
-  if (!isOfKubernetes(record) || listName !== primary) return false;
+  if (primary === undefined || listName !== primary || !isOfKubernetes(record)) return false;
   return attachments.every(({ isDefault, conf }) => isDefault && conf.name === primary);
 }
 
 /**
- * Whether the primary CNI detaches a sandbox once the runtime uses its list in place of Plexus's, so
- * that its record can be removed. Only pods come to that: nerdctl's lists still call Plexus. What an
- * ADD or DEL has left that did not succeed may be given up by the runtime. CRI-O is an exception, see
- * `isCrioRunning`.
+ * What a sandbox needs of Plexus once the runtime uses the primary's list in place of Plexus's:
+ * - `nothing`: the primary CNI detaches it, so that its record can be removed. Only pods come to that.
+ * - `shim`: nerdctl's lists still call it, and so does CRI-O. What an ADD or DEL has left that did not
+ *   succeed may be given up by the runtime.
+ * - `plexus`: the primary CNI would get the DEL of a pod that only Plexus can detach.
+ * @param node.isCrio see `isCrioRunning`
  */
-export function isDetachedByPrimary(record: AttachmentRecord, primary: string): boolean {
-  return usableRecord(record) && isOnPrimaryOnly(record, primary);
-}
-
-/** Whether only Plexus can detach a pod's sandbox, although the primary CNI would get its DEL. */
-export function isLostWithoutPlexus(record: AttachmentRecord, primary: string): boolean {
-  return isOfKubernetes(record) && !isOnPrimaryOnly(record, primary);
+export function needOf(
+  record: AttachmentRecord,
+  node: { readonly primary: string | undefined; readonly isCrio: boolean },
+): "nothing" | "shim" | "plexus" {
+  if (!isOnPrimaryOnly(record, node.primary)) return isOfKubernetes(record) ? "plexus" : "shim";
+  return usableRecord(record) && !node.isCrio ? "nothing" : "shim";
 }
 
 /** How many sandboxes there are, and the first ten by name; for people. */
