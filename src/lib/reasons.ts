@@ -1,6 +1,3 @@
-/** What to do about an error; if it differs for a running pod with `hotPlug: true`, both. */
-type Steps = string | readonly [step: string, hotPlugStep: string];
-
 /**
  * The stable reasons of Plexus's own errors, by CNI error code (src/cni/error.ts), with what to do.
  * `make docs` writes docs/operations/troubleshooting.md from this table.
@@ -42,16 +39,12 @@ const table = {
     InvalidNetns: "do nothing: the container runtime makes a new sandbox",
   },
   11: {
-    TryAgainLater: ["wait: the container runtime retries", "wait"],
-    ApiUnavailable: [
-      "check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load; the kubelet retries",
+    TryAgainLater: "wait",
+    ApiUnavailable:
       "check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load",
-    ],
     DaemonUnavailable: "check plexusd's pod on this node; the kubelet retries until plexusd runs",
-    DevicesUnknown: [
-      "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory; the kubelet retries",
+    DevicesUnknown:
       "check that the kubelet runs and that plexusd's pod mounts its pod-resources directory",
-    ],
     AgentUnavailable:
       "install `plexus agent --attach` on this node: docs/user/hot-plug.md says how",
     StatusNotWritten:
@@ -68,18 +61,11 @@ const table = {
   },
   100: {
     InvalidRequest: "correct the annotation or the definition that the message names",
-    InvalidAnnotation: [
-      "correct the annotation and create the pod again",
-      "correct the annotation",
-    ],
-    UnknownKey: [
-      "correct or remove the key in the annotation, and create the pod again; Plexus ignores it, as Multus does",
-      "correct or remove the key in the annotation; Plexus ignores it, as Multus does",
-    ],
-    NoNetworkFound: [
-      "create the definition, or correct name and namespace in the annotation; the kubelet retries",
-      "create the definition, or correct name and namespace in the annotation",
-    ],
+    InvalidAnnotation:
+      "correct the annotation, and create the pod again if it runs without hot-plug",
+    UnknownKey:
+      "correct or remove the key in the annotation, which Plexus ignores, and create the pod again if it runs without hot-plug",
+    NoNetworkFound: "create the definition, or correct name and namespace in the annotation",
     UndeclaredRequest:
       'declare the capability in the definition ("capabilities": {…: true}) on a plugin that supports it, remove the key from the annotation, or set strictness: multus in plexusd\'s configuration, as Multus behaves',
     IgnoredRequest:
@@ -88,10 +74,8 @@ const table = {
       "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
     UnusableDevice: "correct the pod's resource claims, or the driver that the message names",
     RepeatedNetwork: "use a second definition whose configuration has another name",
-    InterfaceNameTaken: [
-      "give each network in the annotation a different interface name, none of them eth0 or lo",
-      "give each network in the annotation a different interface name, and one that no other interface in the pod has",
-    ],
+    InterfaceNameTaken:
+      "give each network in the annotation an interface name that nothing else in the pod has",
     DefaultInterfaceName: "remove the interface name from the default-network annotation",
     OverLimit: "make it smaller: docs/user/configuration.md lists the limits, which are fixed",
     UnreachableGateway:
@@ -120,7 +104,7 @@ const table = {
       "check what the plugin waits for (its daemon, a DHCP server, a lock); delegateTimeoutMs limits its time",
     PluginCrashed: "check the kernel's log for a crash of the plugin or a lack of memory",
   },
-} as const satisfies Readonly<Record<number, Readonly<Record<string, Steps>>>>;
+} as const satisfies Readonly<Record<number, Readonly<Record<string, string>>>>;
 
 /** How bad a finding is, the worst first; what waits ends by itself. */
 export const verdicts = ["problem", "wait", "warning", "ok"] as const;
@@ -206,18 +190,17 @@ export type Reason = KeyOf<(typeof table)[keyof typeof table]>;
 
 interface ReasonRow {
   readonly code: number;
+  /** What to do. */
   readonly step: string;
-  /** For a running pod with `hotPlug: true`. */
-  readonly hotPlugStep: string;
 }
 
 /** Each reason's row, in the order of the table. Most calls of plexus-standalone need none. */
 export function reasonRows(): [Reason, ReasonRow][] {
   return Object.entries(table).flatMap(([code, rows]) =>
-    Object.entries<Steps>(rows).map(([reason, steps]): [Reason, ReasonRow] => {
-      const [step = "", hotPlugStep = step] = [steps].flat();
-      return [reason as Reason, { code: Number(code), step, hotPlugStep }];
-    }),
+    Object.entries<string>(rows).map(([reason, step]): [Reason, ReasonRow] => [
+      reason as Reason,
+      { code: Number(code), step },
+    ]),
   );
 }
 

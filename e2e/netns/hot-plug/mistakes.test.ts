@@ -49,7 +49,8 @@ const mistakes: readonly Mistake[] = [
     ...{ from: "front", to: '[{"name": "front"}, {"name"', keeps: ["net1 front"] },
     event: /^InterfaceAddRejected: .*not valid JSON.*; the pod keeps its networks until/,
     finding: "InvalidAnnotation",
-    sentence: /Correct the annotation; the pod keeps its networks until then\.$/,
+    sentence:
+      /Correct the annotation, and create .* without hot-plug; the pod keeps its networks until then\.$/,
   },
   {
     title: "an address that is out of range",

@@ -26,7 +26,7 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
     "pods and definitions": [
       sourceProblem === undefined
         ? found("SourceReady", "can be looked up")
-        : found("ApiUnavailable", sourceProblem, reasonRow("ApiUnavailable").hotPlugStep),
+        : found("ApiUnavailable", sourceProblem, reasonRow("ApiUnavailable").step),
     ],
     mounts: unseenPaths.map((text) => found("PathNotMounted", text)),
     records: records(report),

@@ -4,6 +4,7 @@ import {
   ignoredAnnotation,
   isInvalid,
   missingNetworks,
+  notAttached,
   notAttachedGraceMs,
 } from "#engine/check/not-attached.ts";
 import type { Pod, PodState } from "#engine/ports/cluster.ts";
@@ -90,13 +91,4 @@ export class UnattachedPods {
 function isRecorded({ records, damaged }: RecordList, { namespace, name }: Pod): boolean {
   const isDamaged = damaged.some(({ mayContain }) => mayContain(JSON.stringify(name)));
   return isDamaged || records.some((record) => isOfPod(record, { namespace, name }));
-}
-
-function notAttached(networks: readonly string[]): Condition {
-  const why = "its sandbox was made when the container runtime did not call Plexus";
-  return {
-    reason: "NotAttached",
-    message: `the pod runs without ${networks.join(", ")}: ${why}`,
-    step: "delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)",
-  };
 }

@@ -1,6 +1,7 @@
 import { asCniError } from "#cni/error.ts";
 import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
+import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { statusEntries } from "#npwg/network-status.ts";
 import {
@@ -33,6 +34,16 @@ export function missingNetworks(pod: PodState, attachment: PodAttachment): reado
   const present = currentEntries(pod).map(({ name }) => name);
   const { names = [] } = requestedNames(pod, plexusNamespace);
   return names.filter((name) => !present.includes(name));
+}
+
+/** What is found of a running pod that lacks networks. */
+export function notAttached(networks: readonly string[]): Condition {
+  const why = "its sandbox was made when the container runtime did not call Plexus";
+  return {
+    reason: "NotAttached",
+    message: `the pod runs without ${networks.join(", ")}: ${why}`,
+    step: "delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md)",
+  };
 }
 
 interface RecordedNetworks {

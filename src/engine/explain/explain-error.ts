@@ -11,8 +11,6 @@ export interface Failure {
   readonly reason?: Reason;
   /** Where it happened, if that is known. */
   readonly node?: string;
-  /** Who tries again: plexusd changes the running pod. @default the kubelet, with a new sandbox */
-  readonly retriedBy?: "plexusd";
 }
 
 /** An error of plugins that users meet, recognized by its words. */
@@ -125,15 +123,12 @@ export function explainError({
   message,
   code,
   reason,
-  retriedBy,
 }: Failure): Pick<PluginError, "finding" | "step"> {
   const known = pluginErrors.find(({ words }) => words.some((phrase) => says(message, phrase)));
   const shared = sharedReasons.find((each) => reasonRow(each).code === code);
   const finding = reason ?? (known === undefined ? shared : undefined);
   if (finding === undefined) return known ?? pluginFailed;
-  const { step, hotPlugStep } = reasonRow(finding);
-  const isHotPlugged = reason !== undefined && retriedBy === "plexusd";
-  return { finding, step: isHotPlugged ? hotPlugStep : step };
+  return { finding, step: reasonRow(finding).step };
 }
 
 /** Whether the parts of a phrase occur in a message, one after the other. */

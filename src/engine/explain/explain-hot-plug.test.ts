@@ -78,7 +78,7 @@ test.each<[title: string, Scene]>([
     "an annotation that is no JSON",
     {
       ...{ start: "a,b", edit: "[{", finding: "InvalidAnnotation" },
-      says: /^Could not use the annotation: .*\. Correct the annotation; the pod keeps its networks until then\.$/,
+      says: /^Could not use the annotation: .*\. Correct the annotation, and create the pod again if it runs without hot-plug; the pod keeps its networks until then\.$/,
       shows: ["net1 default/a: ", "net2 default/b: "],
     },
   ],
@@ -86,7 +86,7 @@ test.each<[title: string, Scene]>([
     "an annotation that is no JSON, without hot-plug",
     {
       ...{ start: "a,b", edit: "[{", finding: "InvalidAnnotation", isOff: true },
-      says: /Correct the annotation and create the pod again; the pod keeps its networks until then\.$/,
+      says: /Correct the annotation, and create the pod again if it runs without hot-plug; the pod keeps its networks until then\.$/,
       shows: ["net1 default/a: ", "net2 default/b: "],
     },
   ],
@@ -102,7 +102,7 @@ test.each<[title: string, Scene]>([
     "an unknown key",
     {
       ...{ start: "a", edit: [{ name: "a", mtu: 9000 }], finding: "UnknownKey" },
-      says: /Correct or remove the key in the annotation; Plexus ignores it, as Multus does\.$/,
+      says: /Correct or remove the key in the annotation, which Plexus ignores, and create the pod again if it runs without hot-plug\.$/,
       shows: ["net1 default/a: "],
     },
   ],
@@ -170,7 +170,7 @@ test.each<[title: string, Scene]>([
     {
       ...{ start: "a", edit: "a,b@net2", finding: "InterfaceNameTaken" },
       prepare: ({ kernel }) => kernel.addLink(netns, "net2"),
-      says: /^Could not plug default\/b \(net2\): .*exists in the pod's network namespace\. Give each network in the annotation a different interface name, and one that no other interface in the pod has; plexusd tries again in 37 s\.$/,
+      says: /^Could not plug default\/b \(net2\): .*exists in the pod's network namespace\. Give each network in the annotation an interface name that nothing else in the pod has; plexusd tries again in 37 s\.$/,
       shows: ["net1 default/a: ", "- default/b: plug"],
     },
   ],

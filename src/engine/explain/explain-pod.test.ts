@@ -237,7 +237,7 @@ test.each<[title: string, finding: string, Scenario, ...says: string[]]>([
     "a pod that is older than Plexus",
     "NotAttached",
     { ...never, ...running },
-    "without default/net-a: delete it",
+    "without default/net-a: its sandbox was made when the container runtime did not call Plexus; delete the pod",
   ],
   ["a pod that has no ADD yet", "NotAttachedYet", never, "pod's events"],
   [
@@ -776,7 +776,7 @@ test("explain names a default network that a pod lacks, of the namespace of such
   const before = (lab: EngineLab): void =>
     lab.source.addNad("kube-system/net-d", network("d", "ptp"));
   const { advice } = await explain({ ...never, before, pod: { phase: "Running", annotations } });
-  expect(advice.sentence).toContain("without kube-system/net-d: delete it");
+  expect(advice.sentence).toContain("without kube-system/net-d: its sandbox");
 });
 
 test.each<[status: object[], published: string[] | undefined]>([

@@ -50,7 +50,7 @@ const noNewOne =
 
 const invalid: ExplainedProblem = { reason: "InvalidAnnotation", message: "no JSON" };
 const invalidText =
-  "Could not use the annotation: no JSON. Correct the annotation and create the pod again";
+  "Could not use the annotation: no JSON. Correct the annotation, and create the pod again if it runs without hot-plug";
 const gone: ExplainedProblem = { reason: "NoNetworkFound", message: "no default/a" };
 const unknownKey: ExplainedProblem = {
   ...{ reason: "UnknownKey", message: "mtu", isTolerated: true },
@@ -166,7 +166,7 @@ test.each<[title: string, Facts, sentence: string]>([
   [
     "with networks of Multus, but not all",
     { ...unrecorded, networks: [{ ...eth0, ...ofMultus }, absent], missing: ["default/b"] },
-    "The pod was started before Plexus served this node, without default/b: delete it, so that it starts anew with its networks.",
+    "The pod runs without default/b: its sandbox was made when the container runtime did not call Plexus; delete the pod, so that it starts anew with its networks (docs/operations/fresh-nodes.md).",
   ],
   [
     "without networks, while the API server is unavailable",

@@ -1,4 +1,5 @@
 import { CniErrorCode } from "#cni/error.ts";
+import { notAttached } from "#engine/check/not-attached.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import { type Condition, isFine } from "#lib/condition.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -20,7 +21,6 @@ import {
   lastAdd,
   listOf,
   type Rule,
-  retried,
 } from "./facts.ts";
 import { notPlugged, stated } from "./hot-plug.ts";
 import { capitalized, couldNot, explained } from "./sentence.ts";
@@ -47,7 +47,6 @@ const rules: readonly Rule[] = [
   sourceNotReady,
   notPlugged,
   stated,
-  willNotStartAgain,
   unusable,
   unattached,
   networkAdded,
@@ -106,7 +105,7 @@ function detachFailed({ pod, record, calls }: Facts): Condition | undefined {
 function annotationInvalid(facts: Facts): Condition | undefined {
   const invalid = facts.problems.find(({ reason }) => reason === "InvalidAnnotation");
   if (invalid === undefined) return undefined;
-  const failure = retried(facts, { ...invalid, subject: "the annotation" });
+  const failure = { ...invalid, subject: "the annotation" };
   const consequence = isRunning(facts) ? "the pod keeps its networks until then" : undefined;
   return couldNot("Could not use", failure, consequence);
 }
@@ -166,25 +165,18 @@ function sourceNotReady(facts: Facts): Condition | undefined {
 }
 
 function apiAway(reason: string): Condition {
-  const message = `Pods and definitions cannot be looked up (${reason}): ${reasonRow("ApiUnavailable").hotPlugStep}`;
+  const message = `Pods and definitions cannot be looked up (${reason}): ${reasonRow("ApiUnavailable").step}`;
   return { reason: "ApiUnavailable", message };
 }
 
-/** Problems that do not disturb a running pod, and do not end by themselves. */
-function willNotStartAgain(facts: Facts): Condition | undefined {
-  const { pod, problems } = facts;
-  if (pod.phase !== "Running" || pod.isTerminating === true || !isAttached(facts)) return undefined;
-  const lasting = problems.find(
-    ({ isTolerated, code }) => isTolerated !== true && code !== CniErrorCode.TryAgainLater,
-  );
-  return lasting && explained("The pod runs, but will not start again", lasting);
-}
-
-/** What the next ADD would fail for. */
+/** What the next ADD would fail for; of a running pod, only what does not end by itself. */
 function unusable(facts: Facts): Condition | undefined {
-  const first = facts.problems.find(({ isTolerated }) => isTolerated !== true);
-  if (first === undefined || isAttached(facts)) return undefined;
-  return couldNot("Cannot attach", first);
+  const { pod } = facts;
+  const problems = facts.problems.filter(({ isTolerated }) => isTolerated !== true);
+  if (!isAttached(facts)) return problems[0] && couldNot("Cannot attach", problems[0]);
+  if (pod.phase !== "Running" || pod.isTerminating === true) return undefined;
+  const lasting = problems.find(({ code }) => code !== CniErrorCode.TryAgainLater);
+  return lasting && explained("The pod runs, but will not start again", lasting);
 }
 
 function unattached(facts: Facts): Condition | undefined {
@@ -197,14 +189,11 @@ function unattached(facts: Facts): Condition | undefined {
     return { reason: "RecordDamaged", message };
   }
   if (pod.phase !== "Running") return notAttachedYet(pod, calls);
+  if (missing.length > 0) return notAttached(missing);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
-  const started = "The pod was started before Plexus served this node";
-  if (missing.length > 0) {
-    const step = "delete it, so that it starts anew with its networks";
-    return { reason: "NotAttached", message: `${started}, without ${missing.join(", ")}: ${step}` };
-  }
   if (other === undefined) {
-    const message = `${started}, and lacks nothing that it asks for`;
+    const message =
+      "The pod was started before Plexus served this node, and lacks nothing that it asks for";
     return { reason: "NothingRequested", message };
   }
   const list = listOf(networks);

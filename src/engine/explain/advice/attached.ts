@@ -1,8 +1,8 @@
 import { statusCondition } from "#engine/ports/cluster.ts";
 import type { Condition } from "#lib/condition.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
-import { type Facts, listOf, retried } from "./facts.ts";
-import { capitalized, explained } from "./sentence.ts";
+import { type Facts, listOf } from "./facts.ts";
+import { explained } from "./sentence.ts";
 
 /* Rules about pods that are attached. */
 
@@ -15,9 +15,8 @@ export function networkAdded({ networks }: Facts): Condition | undefined {
 
 export function statusPending({ record }: Facts): Condition | undefined {
   if (record?.statusFailure === undefined) return undefined;
-  const { message, step, ...condition } = statusCondition(record.statusFailure);
-  const todo = step === undefined ? "" : `. ${capitalized(step)}`;
-  return { ...condition, message: `All networks are attached, but ${message}${todo}` };
+  const condition = statusCondition(record.statusFailure);
+  return { ...condition, message: `All networks are attached, but ${condition.message}` };
 }
 
 export function requestIgnored({ networks }: Facts): Condition | undefined {
@@ -29,11 +28,9 @@ export function requestIgnored({ networks }: Facts): Condition | undefined {
   return { reason: "IgnoredRequest", message, lacksNetworks: true };
 }
 
-export function keyUnknown(facts: Facts): Condition | undefined {
-  const unknown = facts.problems.find(({ reason }) => reason === "UnknownKey");
-  if (unknown === undefined) return undefined;
-  const what = "All networks are attached, but not as the annotation says";
-  return explained(what, retried(facts, unknown));
+export function keyUnknown({ problems }: Facts): Condition | undefined {
+  const unknown = problems.find(({ reason }) => reason === "UnknownKey");
+  return unknown && explained("All networks are attached, but not as the annotation says", unknown);
 }
 
 export function definitionChanged({ networks, pod, isHotPluggable }: Facts): Condition | undefined {

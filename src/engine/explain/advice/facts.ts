@@ -1,4 +1,3 @@
-import type { Failure } from "#engine/explain/explain-error.ts";
 import type { CallRecord, Explanation } from "#engine/explain/explanation.ts";
 import type { Condition } from "#lib/condition.ts";
 
@@ -23,11 +22,6 @@ export type Rule = (facts: Facts) => Condition | undefined;
 /** Attached, and not by another meta-plugin alone. */
 export function isRunning({ pod, record }: Facts): boolean {
   return pod.phase === "Running" && pod.isTerminating !== true && record !== undefined;
-}
-
-/** A failure about the running pod, for which hot-plug may try again. */
-export function retried(facts: Facts, failure: Failure): Failure {
-  return facts.isHotPluggable && isRunning(facts) ? { ...failure, retriedBy: "plexusd" } : failure;
 }
 
 /** What is known of the last ADD. */

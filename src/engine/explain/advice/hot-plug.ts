@@ -18,8 +18,7 @@ export function notPlugged(facts: Facts): Condition | undefined {
   if (problem !== undefined && (changes.length > 0 || state !== "busy")) {
     const change = changeOf(problem)?.pending;
     const what = change === undefined ? "change the networks of" : change;
-    const failure = { ...problem, node: facts.node.name, retriedBy: "plexusd" } as const;
-    return couldNot(`Could not ${what}`, failure, next);
+    return couldNot(`Could not ${what}`, { ...problem, node: facts.node.name }, next);
   }
   const [first] = changes;
   if (first === undefined) return undefined;

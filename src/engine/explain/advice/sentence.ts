@@ -27,7 +27,7 @@ export function explained(what: string, failure: Failure, next?: string): Condit
 /** A condition as the one sentence of `explain`. */
 export function adviceOf(condition: Condition): Advice {
   const { reason: finding, subject } = condition;
-  const sentence = `${capitalized(textOf({ ...condition, step: undefined }))}.`;
+  const sentence = `${capitalized(textOf(condition))}.`;
   return omitUndefined({ finding, sentence, ok: isFine(condition), subject });
 }
 
