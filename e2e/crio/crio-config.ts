@@ -42,11 +42,21 @@ exec ${runc} "$@"
 `;
 }
 
+/** CRI-O asks conmon for its version without `conmon_env`. */
+export function unpackedConmon({ conmon, libraries }: CrioTools): string {
+  return `#!/bin/sh
+LD_LIBRARY_PATH=${libraries} exec ${conmon} "$@"
+`;
+}
+
 /**
  * A configuration that needs nothing of the machine: no SELinux, no AppArmor, no systemd, no hooks.
- * @param runc the executable to run containers with
+ * `runc` and `conmon` are the executables to run containers with.
  */
-export function crioConfig(tools: CrioTools, runc: string): string {
+export function crioConfig(
+  tools: CrioTools,
+  { runc, conmon }: Readonly<Record<"runc" | "conmon", string>>,
+): string {
   return `[crio]
 root = "${storage.graphRoot}"
 runroot = "${storage.runRoot}"
@@ -62,9 +72,9 @@ stream_port = "0"
 
 [crio.runtime]
 cgroup_manager = "cgroupfs"
-conmon = "${tools.conmon}"
+conmon = "${conmon}"
 conmon_cgroup = "pod"
-conmon_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=${tools.libraries}"]
+conmon_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
 selinux = false
 apparmor_profile = "unconfined"
 drop_infra_ctr = true
@@ -81,9 +91,9 @@ default_runtime = "runc"
 [crio.runtime.runtimes.runc]
 runtime_path = "${runc}"
 runtime_root = "/run/runc"
-monitor_path = "${tools.conmon}"
+monitor_path = "${conmon}"
 monitor_cgroup = "pod"
-monitor_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=${tools.libraries}"]
+monitor_env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
 
 [crio.image]
 pause_image = "${pauseImage}"

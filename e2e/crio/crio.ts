@@ -11,6 +11,7 @@ import {
   registriesConfig,
   storage,
   storageConfig,
+  unpackedConmon,
 } from "./crio-config.ts";
 import type { CrioTools } from "./tools.ts";
 
@@ -28,9 +29,10 @@ export class Crio implements NodeRuntime {
 
   async writeFiles(root: string): Promise<void> {
     this.#root = root;
-    const runc = join(root, "runc");
+    const [runc, conmon] = [join(root, "runc"), join(root, "conmon")];
     await writeFile(runc, lenientRunc(this.#tools), { mode: 0o755 });
-    await writeFile(join(root, "crio.conf"), crioConfig(this.#tools, runc));
+    await writeFile(conmon, unpackedConmon(this.#tools), { mode: 0o755 });
+    await writeFile(join(root, "crio.conf"), crioConfig(this.#tools, { runc, conmon }));
     await writeFile(join(root, "storage.conf"), storageConfig);
     await writeFile(join(root, "registries.conf"), registriesConfig);
   }
