@@ -254,3 +254,13 @@ test("migrate prints the usage without a file or with an unknown output format",
   expect(without.err).toMatch(/^usage: .*\nplexusctl migrate: takes one or more arguments$/);
   expect(wrong.err).toMatch(/: --output must be yaml, values, configmap or json: "toml"$/);
 });
+
+test("keys of Multus are read in any case, as by Multus, and the last of several counts", () => {
+  const { configuration, notes } = convertOne({
+    ...{ NamespaceIsolation: true, clusternetwork: "other", ClusterNetwork: "net" },
+    DELEGATES: [{ name: "unused", type: "bridge" }],
+  });
+  const keys = { namespaceIsolation: true, clusterNetwork: "net" };
+  expect(configuration).toEqual({ ...likeMultus, ...keys });
+  expect(notes).toContainEqual(expect.objectContaining({ key: "delegates" }));
+});

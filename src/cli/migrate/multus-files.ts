@@ -8,6 +8,7 @@ import {
   type MultusContainer,
   multusContainers,
 } from "./multus-container.ts";
+import { tableKey } from "./multus-table.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {
@@ -98,11 +99,18 @@ function inConfigMap({ data, metadata }: JsonObject, file: string): MultusConfig
   });
 }
 
-function inConfiguration(keys: JsonObject, source: string): MultusConfiguration[] {
+function inConfiguration(written: JsonObject, source: string): MultusConfiguration[] {
+  const keys = asInTable(written);
   if (cniTypes.includes(keys.type)) return [{ source, kind: "cni", keys }];
   if (Array.isArray(keys.plugins)) {
     return objectsOf(keys.plugins).flatMap((plugin) => inConfiguration(plugin, source));
   }
   const isDaemons = keys.type === undefined && daemonKeys.some((key) => key in keys);
   return isDaemons ? [{ source, kind: "daemon", keys }] : [];
+}
+
+/** The keys as the table has them: Multus reads them in any case, and uses the last of several. */
+function asInTable(written: JsonObject): JsonObject {
+  const entries = Object.entries(written).map(([key, value]) => [tableKey(key), value]);
+  return Object.fromEntries(entries);
 }

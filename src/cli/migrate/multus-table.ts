@@ -180,6 +180,12 @@ export function rowOfArgument(name: string): MultusRow | undefined {
   return multusRows.find(({ argument }) => argument === name);
 }
 
+/** How the table spells a key of Multus that is written in any case; itself if there is none. */
+export function tableKey(written: string): string {
+  const isMeant = ({ key }: MultusRow): boolean => key?.toLowerCase() === written.toLowerCase();
+  return multusRows.find(isMeant)?.key ?? written;
+}
+
 /** Translates a key or an argument by its row; null and "" are absent, as in Go. */
 export function translate(name: string, value: Json, surroundings: Surroundings): Translation {
   const isArgument = surroundings.kind === "arguments";

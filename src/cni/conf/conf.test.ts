@@ -227,7 +227,7 @@ test.each([
 test.each([
   ["cniversion", "cniVersion", { cniversion: "1.0.0", cniVersion: "" }],
   ["disableGc", "disableGC", { disableGc: true }],
-  ["plugins[1].IPAM", "ipam", { plugins: [{ type: "a" }, { type: "b", IPAM: {} }] }],
+  ["plugins[1].DNS", "dns", { plugins: [{ type: "a" }, { type: "b", DNS: {} }] }],
   ["plugins[0].Type", "type", { plugins: [{ type: "a", Type: "b" }] }],
   ["plugins[0].CniVersion", "cniVersion", { plugins: [{ type: "a", CniVersion: "1.0.0" }] }],
 ])("misreadKey() names %s, which is not %s", (key, meant, changes) => {
@@ -269,6 +269,7 @@ test("enabledCapabilities() returns what at least one plugin enables [O-05]", ()
 
 test.each([
   [{ type: "bridge", ipam: { type: "host-local" } }, "host-local"],
+  [{ type: "bridge", IPAM: { Type: "host-local" } }, "host-local"],
   [{ type: "bridge", ipam: {} }, undefined],
   [{ type: "bridge", ipam: { type: 3 } }, undefined],
   [{ type: "bridge", ipam: { type: "../sh" } }, undefined],

@@ -78,10 +78,10 @@ export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/** Keys that Plexus reads, of a list or of its plugins. */
+/** Keys that Plexus reads only as they are written here, of a list or of its plugins. */
 const knownKeys = [
   ...["cniVersion", "cniVersions", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"],
-  ...["type", "capabilities", "ipam", "dns", "args"],
+  ...["type", "capabilities", "dns", "args"],
 ];
 
 /**

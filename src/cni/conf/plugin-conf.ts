@@ -1,7 +1,7 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { isPlainName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
-import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
+import { type Json, type JsonObject, membersOf, quoteValue } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
@@ -58,9 +58,9 @@ export function readCapabilities(fields: FieldReader): Readonly<Record<string, b
   return Object.fromEntries(entries);
 }
 
-/** The IPAM plugin that a plugin's configuration names; undefined when it names none. */
-export function ipamType(conf: unknown): string | undefined {
-  const ipam = isJsonObject(conf) ? conf.ipam : undefined;
-  const type = isJsonObject(ipam) ? ipam.type : undefined;
+/** The IPAM plugin that a plugin's configuration names, in any case; undefined when it names none. */
+export function ipamType(conf: Json | undefined): string | undefined {
+  const types = membersOf(conf, "ipam").flatMap((ipam) => membersOf(ipam, "type"));
+  const type = types.at(-1);
   return typeof type === "string" && isPlainName(type) ? type : undefined;
 }

@@ -1,4 +1,5 @@
 import { ipamType } from "#cni/conf/plugin-conf.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { DelegateCall } from "./delegate.ts";
 
@@ -26,6 +27,9 @@ export function ipamCallAfter(call: DelegateCall): DelegateCall | undefined {
 }
 
 /** Whether a DEL of this plugin without a namespace keeps its address allocated. */
-export function mayLeaveAddress(plugin: { readonly type: string; readonly raw: unknown }): boolean {
+export function mayLeaveAddress(plugin: {
+  readonly type: string;
+  readonly raw: JsonObject;
+}): boolean {
   return leavingAddresses.has(plugin.type) && ipamType(plugin.raw) !== undefined;
 }

@@ -22,6 +22,13 @@ test.each(["host-device", "ib-sriov", "accelerated-bridge"])(
   },
 );
 
+test("del() executes the IPAM plugin of a network that writes IPAM, as plugins in Go read it", async () => {
+  const plugins = [{ type: "host-device", IPAM: { Type: "host-local" } }];
+  const lab = await attachedTo({ cniVersion: "1.0.0", name: "default-net", plugins });
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["host-device DEL eth0", "host-local DEL eth0"]);
+});
+
 test.each([
   ["bridge", "host-local", gone],
   ["host-device", "host-local", {}],
