@@ -254,14 +254,17 @@ export class HotPlugPod {
     });
   }
 
-  /** Waits until the status and the interfaces of the pod are these: `interface network` each. */
+  /**
+   * Waits until the status and the interfaces of the pod are these: `interface network` each. The
+   * status is read last, so what the caller reads next is the status that was compared.
+   */
   async becomes(...expected: string[]): Promise<void> {
     const wanted = ["eth0 main", ...expected];
     await waitUntil(`the pod has ${wanted.join(", ")}`, async () => {
-      if (this.shown.join() !== wanted.join()) throw new Error(this.shown.join());
       const links = Object.keys(await this.sandbox.links());
       const names = wanted.map((each) => each.split(" ")[0]);
       if (links.toSorted().join() !== names.toSorted().join()) throw new Error(links.join());
+      if (this.shown.join() !== wanted.join()) throw new Error(this.shown.join());
       return true;
     });
   }
