@@ -8,7 +8,7 @@ import { run } from "../cluster/machine/run.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { type Contents, type Release, releases, rootFileSystem, type System } from "./root-fs.ts";
 import { environment, writeSettings } from "./settings.ts";
-import { isContained, jobScript } from "./workflow.ts";
+import { isContained, jobScript, jobTimeoutMs } from "./workflow.ts";
 
 /**
  * Runs the README's commands on a fresh Debian: clones the commit that is checked out to /root/plexus of a minimal
@@ -49,11 +49,17 @@ cd plexus
 for target in ${targets}; do make "$target"; done
 `;
 
-/** Ends what hangs. A busy machine stays below this limit, and vitest ends each test that hangs. */
-const timeoutMs = 3_600_000;
+/** Ends what hangs, except in a job. A busy machine stays below this limit, and vitest ends each test that hangs. */
+const targetsMs = 3_600_000;
+
+/** A script, and when to end it. */
+interface Work {
+  readonly script: string;
+  readonly timeoutMs: number;
+}
 
 /** Runs a script on a system, with a bundle of the commit beside it, and returns whether it succeeded. */
-async function runOn(release: System, has: Contents, script: string): Promise<boolean> {
+async function runOn(release: System, has: Contents, work: Work): Promise<boolean> {
   const system = await rootFileSystem(release, has);
   const scratch = await mkdtemp(join(cacheRoot(), "fresh-run-"));
   // The name of control groups that no fresh system makes.
@@ -64,14 +70,14 @@ async function runOn(release: System, has: Contents, script: string): Promise<bo
     cwd: repositoryRoot,
   });
   await writeSettings(share);
-  await writeFile(join(share, "command"), script);
-  const succeeded = await enter(system, scratch);
+  await writeFile(join(share, "command"), work.script);
+  const succeeded = await enter(system, scratch, work.timeoutMs);
   await collectReports(join(share, "reports"), release);
   await reaper.reap();
   return succeeded;
 }
 
-async function enter(system: string, scratch: string): Promise<boolean> {
+async function enter(system: string, scratch: string, timeout: number): Promise<boolean> {
   const namespaces = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"];
   const script = join(import.meta.dirname, "enter.sh");
   const isolated = ["unshare", ...namespaces, "--propagation=private", "sh", script];
@@ -84,7 +90,7 @@ async function enter(system: string, scratch: string): Promise<boolean> {
       stdin: "ignore",
       stdout: "inherit",
       stderr: "inherit",
-      timeout: timeoutMs,
+      timeout,
       extendEnv: false,
       env: environment(),
     },
@@ -111,8 +117,9 @@ async function runJob(file: string, name: string): Promise<void> {
   const end = until && `, until "${until}"`;
   const title = `fresh: job ${[name, matrix].filter(Boolean).join(" ")} of ${file}${end ?? ""}`;
   const script = jobScript(file, name, { value: matrix, until });
+  const work = { script, timeoutMs: jobTimeoutMs(file, name) };
   await report(title, () =>
-    isContained(file, name) ? runOn("trixie", "bare", script) : runOn("noble", "runner", script),
+    isContained(file, name) ? runOn("trixie", "bare", work) : runOn("noble", "runner", work),
   );
 }
 
@@ -122,7 +129,7 @@ async function runTargets(name: string): Promise<void> {
     process.exit(2);
   }
   const targets = chosen ?? defaultTargets[name];
-  const run = () => runOn(name, "fresh", command(targets));
+  const run = () => runOn(name, "fresh", { script: command(targets), timeoutMs: targetsMs });
   await report(`fresh ${releases[name]}: make ${targets}`, run);
 }
 

@@ -17,6 +17,7 @@ interface Step {
 interface Job {
   readonly container?: string | { readonly image: string };
   readonly env?: Readonly<Record<string, string>>;
+  readonly "timeout-minutes": number;
   readonly steps: readonly Step[];
 }
 
@@ -54,6 +55,11 @@ function evaluated(text: string): string {
 /** Whether a job runs in a container, as root, and not on the runner itself. */
 export function isContained(workflow: string, name: string): boolean {
   return jobOf(workflow, name).container !== undefined;
+}
+
+/** After how many milliseconds GitHub ends a job. */
+export function jobTimeoutMs(workflow: string, name: string): number {
+  return jobOf(workflow, name)["timeout-minutes"] * 60_000;
 }
 
 /**
