@@ -5,8 +5,8 @@ import { pageSteps } from "./page.ts";
 
 test("docs/user/without-kubernetes.md: nerdctl and cnitool attach containers to several networks, with the output that the page shows, and leave nothing", async () => {
   const { all, notRun } = await pageSteps();
-  // systemd is missing here (on-demand.test.ts has a program in its place), and plexusd stays in the foreground.
-  expect(notRun).toEqual(["mkdir -p /usr/lib/plexus", "mkdir -p /etc/plexus/manifests"]);
+  // plexusd stays in the foreground.
+  expect(notRun).toEqual(["mkdir -p /etc/plexus/manifests"]);
   await using machine = await ClientsMachine.create();
   for (const step of all) expectShown(step, await machine.sh(step.text));
   const { links, "iptables rules": rules, ...remains } = await machine.state();

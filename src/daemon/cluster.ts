@@ -1,24 +1,20 @@
 import type {
   ClusterSource,
-  DefinitionSource,
   EventRecorder,
   EventText,
   StatusPublisher,
 } from "#engine/ports/cluster.ts";
 import type { ResourceApi } from "#engine/ports/devices.ts";
-import { emptyPorts, emptySource, loggedEvents } from "#engine/ports/empty-ports.ts";
+import { loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { AccessReview } from "#kube/access-review.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
-import { confFileDefinitions } from "#manifests/conf-file-definitions.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 
 /** Where pods and definitions come from, and where statuses and events go. */
 export interface Cluster {
   readonly source: ClusterSource;
-  /** Definitions for pods that the runtime describes, where no source can look pods up. */
-  readonly definitions?: DefinitionSource;
   readonly publisher: StatusPublisher;
   readonly events: EventRecorder;
   /** This node's pods, its Node and its tokens; absent without an API. */
@@ -43,23 +39,13 @@ export interface Cluster {
 
 /** Opens a directory of manifests, without an API. */
 export function openManifestCluster(dir: string, logger: Logger): Cluster {
-  const source = ManifestDirectory.open(dir, logger);
-  return { ...withoutApi(logger), source, publisher: new StatusFiles(dir, logger) };
-}
-
-/** Neither an API nor a directory: nothing can be looked up, and there is no place for a status. */
-export function openFilesCluster(logger: Logger): Cluster {
   return {
-    ...withoutApi(logger),
-    source: emptySource,
-    definitions: confFileDefinitions,
-    publisher: emptyPorts.publisher,
+    source: ManifestDirectory.open(dir, logger),
+    publisher: new StatusFiles(dir, logger),
+    events: loggedEvents(logger),
+    recordOnNode: () => undefined,
+    close: async () => undefined,
   };
-}
-
-function withoutApi(logger: Logger) {
-  const close = async (): Promise<void> => undefined;
-  return { events: loggedEvents(logger), recordOnNode: () => undefined, close };
 }
 
 /** Opens the Kubernetes API. @throws Error when the credentials cannot be used */

@@ -12,7 +12,6 @@ test.each([
     { source: { kind: "manifests", dir: "m" }, http: "false" },
   ],
   [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
-  [["--local", "--idle-exit=60"], { source: { kind: "files" }, local: true, idleExit: 60 }],
   [["--thin"], { source: { kind: "api" }, thin: true }],
 ])("parseFlags(%j) runs plexusd with these flags", (argv, flags) => {
   expect(parseFlags(argv)).toStrictEqual({ kind: "run", flags: { socket, stateDir, ...flags } });
@@ -23,13 +22,7 @@ test.each(["help", "version"])("parseFlags() accepts --%s beside other flags", (
 });
 
 test.each([
-  [
-    ["--manifests", "m", "--kubeconfig", "k"],
-    /--manifests, --kubeconfig and --local exclude each other/,
-  ],
-  [["--manifests", "m", "--local"], /exclude each other/],
-  [["--idle-exit", "0"], /--idle-exit 0: must be/],
-  [["--idle-exit", "1.5"], /--idle-exit 1.5: must be/],
+  [["--manifests", "m", "--kubeconfig", "k"], /--manifests and --kubeconfig exclude each other/],
   [["--frobnicate"], /--frobnicate/],
   [["--node"], /--node/],
   [["extra"], /extra/],

@@ -16,8 +16,7 @@ test("the tasks save credentials for plexus-standalone", async () => {
   await mkdir(stateDir);
   const lab = new EngineLab();
   const nodeConf = { ...defaultConfig.nodeConf, binDirs: [root] };
-  const source = { kind: "api" as const };
-  const flags = { source, socket: join(root, "plexus.sock"), stateDir };
+  const flags = { source: { kind: "api" as const } };
   const inCluster = { host: "10.0.0.1", port: "443", serviceAccountDir: root };
   const standaloneFiles = new StandaloneFiles({
     ...{ stateDir, nodeName: "node-1", binDirs: () => [root], logger: lab.logger },
@@ -25,7 +24,6 @@ test("the tasks save credentials for plexus-standalone", async () => {
     ...standaloneCredentials({ flags, inCluster, cluster: {}, logger: lab.logger }),
   });
   const tasks = housekeepingTasks({
-    flags,
     standaloneFiles,
     config: { current: () => ({ ...defaultConfig, nodeConf }) },
     engine: lab.engine,

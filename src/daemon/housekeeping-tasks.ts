@@ -3,30 +3,26 @@ import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { sweepDeviceInfo } from "#devices/device-info-files.ts";
 import type { FileRecordStore } from "#records/file-store.ts";
 import { type HousekeepingTask, socketsTask } from "#serving/housekeeping.ts";
-import type { DaemonFlags } from "./flags.ts";
 import type { Node } from "./node.ts";
 import type { StandaloneFiles } from "./standalone-files.ts";
 
 /** The tasks that plexusd runs on timers. */
 export function housekeepingTasks(
   options: Pick<Node, "engine" | "confFiles" | "duties"> & {
-    readonly flags: DaemonFlags;
     readonly config: Pick<EffectiveConfig, "current">;
     readonly records: Pick<FileRecordStore, "list" | "sweep">;
     readonly sockets: readonly { ensureReachable(): Promise<void> }[];
     readonly standaloneFiles: Pick<StandaloneFiles, "refresh">;
   },
 ): HousekeepingTask[] {
-  const { flags, config, engine, records, confFiles, standaloneFiles, duties } = options;
-  const credentials: HousekeepingTask = {
-    name: "the configuration and credentials for plexus-standalone",
-    // The kubelet replaces a token at least ten minutes before it expires.
-    everyMs: 30_000,
-    run: () => standaloneFiles.refresh(),
-  };
+  const { config, engine, records, confFiles, standaloneFiles, duties } = options;
   return [
-    // With --local, plexus-standalone finds the same as plexusd, and must not prefer a copy.
-    ...(flags.local ? [] : [credentials]),
+    {
+      name: "the configuration and credentials for plexus-standalone",
+      // The kubelet replaces a token at least ten minutes before it expires.
+      everyMs: 30_000,
+      run: () => standaloneFiles.refresh(),
+    },
     socketsTask(...options.sockets),
     {
       name: "the plan of the default network's DEL",

@@ -4,14 +4,11 @@ import type { PodName } from "#engine/ports/cluster.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { Life } from "#serving/life.ts";
 import { createLogger } from "#serving/logger.ts";
-import { inheritedSocket } from "./activation.ts";
 import { type DaemonFlags, parseFlags, usage } from "./flags.ts";
-import { LocalSources } from "./local.ts";
-import { type DaemonOptions, startDaemon } from "./start.ts";
+import { startDaemon } from "./start.ts";
 
 /** Runs plexusd until SIGTERM or SIGINT. If it cannot start, it prints why and exits with 1. */
 async function main(): Promise<void> {
@@ -29,14 +26,14 @@ async function main(): Promise<void> {
   }
 }
 
-async function run(given: DaemonFlags): Promise<void> {
+async function run(flags: DaemonFlags): Promise<void> {
   const { version, commit } = buildInfo();
   const logger = createLogger(process.env.LOG_LEVEL ?? "info");
   logger.info({ version, commit, node: process.version }, "plexusd starts");
   const life = new Life(logger);
-  const end = (fields: object, message: string): void => {
+  const end = (signal: NodeJS.Signals): void => {
     if (life.state === "draining" || life.state === "stopped") return;
-    logger.info(fields, `plexusd stops: ${message}`);
+    logger.info({ signal }, "plexusd stops: calls are served until none is in flight");
     life.stop().then(
       () => process.exit(0),
       (err: unknown) => {
@@ -47,46 +44,16 @@ async function run(given: DaemonFlags): Promise<void> {
   };
   // As process 1 of a container, plexusd would ignore a signal without a handler. It would finish its
   // start, and take over the socket of its successor.
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.once(signal, () => end({ signal }, "calls are served until none is in flight"));
-  }
-  const local = given.local ? localSources() : undefined;
-  const flags = local?.applyTo(given) ?? given;
-  const onDemand = onDemandOptions(flags, { local, end: () => end({}, "there are no calls") });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, end);
   const options = {
     ...{ life, flags, logger },
     setLogLevel: (level: string) => {
       logger.level = process.env.LOG_LEVEL ?? level;
     },
     nodeName: flags.node ?? process.env.NODE_NAME ?? hostname(),
-    ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod(), onDemand }),
+    ...omitUndefined({ inCluster: inCluster(), ownPod: ownPod() }),
   };
   await life.run(() => startDaemon(options));
-}
-
-/** The variables are those of plexus-standalone. */
-function localSources(): LocalSources {
-  const { PLEXUS_MANIFESTS, PLEXUS_CONFIG } = process.env;
-  const { manifestsDir, configFile } = defaultPaths;
-  return new LocalSources({
-    manifests: PLEXUS_MANIFESTS ?? manifestsDir,
-    config: PLEXUS_CONFIG ?? configFile,
-  });
-}
-
-/** Undefined unless systemd passed the socket. @throws Error for flags that need it */
-function onDemandOptions(
-  { idleExit }: DaemonFlags,
-  { local, end }: { readonly local: LocalSources | undefined; readonly end: () => void },
-): DaemonOptions["onDemand"] {
-  const inherited = inheritedSocket(process.env, process.pid);
-  if (local !== undefined && idleExit === undefined) {
-    throw new Error("--local needs --idle-exit: each start chooses the sources anew");
-  }
-  if (idleExit === undefined) return inherited === undefined ? undefined : { inherited };
-  if (inherited === undefined) throw new Error("--idle-exit needs the socket of a systemd unit");
-  const problem = (): string | undefined => local?.problem();
-  return { inherited, idle: { afterMs: idleExit * 1000, problem, onIdle: end } };
 }
 
 /** The API's address, from the variables that the kubelet sets in every container. */

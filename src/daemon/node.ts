@@ -108,12 +108,12 @@ export async function startNode(node: Node, tasks: readonly HousekeepingTask[]):
 }
 
 async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<Engine> {
-  const { source, definitions, publisher, events } = cluster;
+  const { source, publisher, events } = cluster;
   const bootId = await readBootId();
   return new Engine({
     ...options,
     config: () => config.current().engine,
-    ...(definitions === undefined ? { source } : { definitions }),
+    source,
     publisher,
     events,
     multusFiles: new HostMultusFiles(defaultPaths.cniStateDir),

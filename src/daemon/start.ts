@@ -20,9 +20,9 @@ import { tokenGauges } from "#kube/api/token-times.ts";
 import { eventOf } from "#lib/condition.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { CallServer, type IdleOptions } from "#serving/call-server.ts";
+import { CallServer } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
-import { type Cluster, openApiCluster, openFilesCluster, openManifestCluster } from "./cluster.ts";
+import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { HandBack } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
@@ -43,8 +43,6 @@ export interface DaemonOptions {
   /** The pod that plexusd runs in, if any. */
   readonly ownPod?: PodName;
   readonly inCluster?: InClusterOptions;
-  /** With the socket of systemd, which starts plexusd for the first call. */
-  readonly onDemand?: { readonly inherited: number; readonly idle?: IdleOptions };
 }
 
 interface Adapters extends DaemonOptions {
@@ -64,7 +62,7 @@ interface Adapters extends DaemonOptions {
  * deleted. @throws Error when a part cannot start
  */
 export async function startDaemon(options: DaemonOptions): Promise<void> {
-  const { life, flags, logger, onDemand } = options;
+  const { life, flags, logger } = options;
   const adapters = await openAdapters(options);
   const { metrics, cluster, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
@@ -75,9 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     stop: (each) => each.run(),
   });
   const standaloneFiles = await openStandaloneFiles(adapters);
-  // On demand, a call waits already.
-  const isTested = !flags.thin && onDemand === undefined;
-  if (isTested) await selfTest({ dir: `${flags.socket}.test`, logger });
+  if (!flags.thin) await selfTest({ dir: `${flags.socket}.test`, logger });
   const closing: (() => Promise<unknown>)[] = [];
   // After the calls in flight, so that the state and the probes say what plexusd waits for.
   await life.start({
@@ -94,7 +90,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
     openCalls: (engine) =>
       flags.thin
         ? { ...noCalls, notReadyReason: () => standaloneFiles.notReadyReason() }
-        : CallServer.listen({ socketPath: flags.socket, engine, logger, ...onDemand }),
+        : CallServer.listen({ socketPath: flags.socket, engine, logger }),
   });
   const counts = { ...nodeCounts(node), ...tokenGauges(flags.stateDir) } satisfies Counts;
   metrics.count(counts);
@@ -194,7 +190,6 @@ function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "
   const { flags, logger, config, metrics } = adapters;
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
-  if (source.kind === "files") return openFilesCluster(logger);
   const { apiTimeoutMs } = config.current();
   return openApiCluster({ ...adapters, ...source, apiTimeoutMs, metrics: metrics.kube });
 }

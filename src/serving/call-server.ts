@@ -25,17 +25,6 @@ interface CallServerOptions {
   readonly socketPath: string;
   readonly engine: Engine;
   readonly logger: Logger;
-  /** A listening socket that systemd made at the path. */
-  readonly inherited?: number | undefined;
-  readonly idle?: IdleOptions | undefined;
-}
-
-/** When a server that systemd starts again is not needed any more. */
-export interface IdleOptions {
-  readonly afterMs: number;
-  /** Why no call may be served any more: then each is declined, and {@link onIdle} follows. */
-  readonly problem: () => string | undefined;
-  readonly onIdle: () => void;
 }
 
 /** Accepts shims on a Unix socket and serves each one's call. */
@@ -50,7 +39,6 @@ export class CallServer {
   #server: UnixSocketServer | undefined;
   /** Aborted when the server drains: agents would stay forever. */
   readonly #stopping = new AbortController();
-  #idleTimer: NodeJS.Timeout | undefined;
 
   private constructor(options: CallServerOptions) {
     this.#options = options;
@@ -64,10 +52,8 @@ export class CallServer {
       name: "call socket",
       createServer: () => createServer((socket) => calls.#accept(socket)),
       maxConnections,
-      inherited: options.inherited,
       logger: options.logger,
     });
-    calls.#endIfIdle();
     return calls;
   }
 
@@ -98,7 +84,6 @@ export class CallServer {
    */
   async drain(limit?: AbortSignal): Promise<void> {
     this.#stopping.abort();
-    clearTimeout(this.#idleTimer);
     const idle = this.#untilIdle();
     using last = deadline(lastCallMs, limit);
     await untilAborted(idle, last.signal).catch(() => undefined);
@@ -118,31 +103,11 @@ export class CallServer {
   }
 
   #accept(socket: Socket): void {
-    const { idle, logger } = this.#options;
-    const problem = idle?.problem();
-    if (problem !== undefined) {
-      // A shim whose call had no order yet starts plexus-standalone, or connects again.
-      logger.warn({ reason: problem }, "plexusd declines the call, and ends");
-      socket.destroy();
-      idle?.onIdle();
-      return;
-    }
     const call = this.#serve(socket).finally(() => {
       this.#calls.delete(call);
       socket.destroySoon();
-      this.#endIfIdle();
     });
     this.#calls.set(call, socket);
-  }
-
-  /** A connection that comes after the time is over is still served: see {@link drain}. */
-  #endIfIdle(): void {
-    const { idle } = this.#options;
-    clearTimeout(this.#idleTimer);
-    if (idle === undefined || this.#stopping.signal.aborted) return;
-    this.#idleTimer = setTimeout(() => {
-      if (this.#calls.size === 0) idle.onIdle();
-    }, idle.afterMs);
   }
 
   async #serve(socket: Socket): Promise<void> {

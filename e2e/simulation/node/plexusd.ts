@@ -249,7 +249,6 @@ export class Plexusd {
     const tasks = housekeepingTasks({
       ...{ ...node, records, sockets: [] },
       standaloneFiles: { refresh: async () => undefined },
-      flags: { stateDir, socket: defaultPaths.socket, source: { kind: "api", kubeconfig } },
     }).filter(({ name }) => !leftOut.test(name));
     await startNode(node, tasks);
   }

@@ -18,8 +18,6 @@ export interface UnixSocketOptions {
   readonly createServer: () => Server & { closeAllConnections?: () => void };
   /** Further connections are closed at once. */
   readonly maxConnections: number;
-  /** A listening socket that systemd made at the path, and keeps. */
-  readonly inherited?: number | undefined;
   readonly logger: Record<"warn" | "error", (fields: object, message: string) => void>;
 }
 
@@ -55,10 +53,8 @@ export class UnixSocketServer {
       throw new Error(`${path} exists and is not a socket`);
     }
     const server = new UnixSocketServer(options);
-    if (options.inherited === undefined) {
-      await server.#bind();
-      await removeAbandoned(path);
-    } else await server.#listen({ fd: options.inherited });
+    await server.#bind();
+    await removeAbandoned(path);
     return server;
   }
 
@@ -69,11 +65,11 @@ export class UnixSocketServer {
 
   /**
    * Recreates the socket if its file was removed, or is of a process that has ended since: otherwise
-   * no client could ever connect again. Leaves a successor's socket and an inherited one alone.
+   * no client could ever connect again. Leaves a successor's socket alone.
    * @throws Error as node:fs and node:net do
    */
   async ensureReachable(): Promise<void> {
-    if (this.#isClosed || this.#options.inherited !== undefined) return;
+    if (this.#isClosed) return;
     const { path, name, logger } = this.#options;
     const found = await ifPresent(lstat(path));
     if (found !== undefined && this.#isOurs(found)) {
@@ -111,13 +107,13 @@ export class UnixSocketServer {
     const { path } = this.#options;
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     const temporaryPath = temporarySocketPath(path);
-    await this.#listen({ path: temporaryPath });
+    await this.#listen(temporaryPath);
     await chmod(temporaryPath, 0o600);
     this.#file = await lstat(temporaryPath);
     await rename(temporaryPath, path);
   }
 
-  async #listen(where: { readonly path: string } | { readonly fd: number }): Promise<void> {
+  async #listen(path: string): Promise<void> {
     const { name, logger, maxConnections } = this.#options;
     const server = this.#options.createServer();
     server.maxConnections = maxConnections;
@@ -126,7 +122,7 @@ export class UnixSocketServer {
       logger.error({ err: error }, `the ${name} failed`);
       reject(error);
     });
-    server.listen(where, resolve);
+    server.listen(path, resolve);
     await promise;
     this.#servers.push(server);
   }
