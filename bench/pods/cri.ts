@@ -1,10 +1,5 @@
-import { integer, message, part, text } from "#grpc/message.ts";
-import {
-  openUnaryClient,
-  type UnaryClient,
-  type UnaryMethod,
-  unaryMethod,
-} from "#grpc/unary-client.ts";
+import { integer, message, part, text } from "#grpc/testing/message-types.ts";
+import { openUnaryClient, type UnaryClient, type UnaryMethod } from "#grpc/unary-client.ts";
 
 /*
  * What a kubelet asks of a container runtime for a sandbox: runtime.v1 (k8s.io/cri-api,
@@ -24,13 +19,9 @@ const sandboxId = message({ id: text(1) });
 const nothing = message({});
 
 const service = "/runtime.v1.RuntimeService";
-const runPodSandbox = unaryMethod(`${service}/RunPodSandbox`, {
-  request: runRequest,
-  response: sandboxId,
-});
-const idOnly = { request: sandboxId, response: nothing };
-const stopPodSandbox = unaryMethod(`${service}/StopPodSandbox`, idOnly);
-const removePodSandbox = unaryMethod(`${service}/RemovePodSandbox`, idOnly);
+const runPodSandbox = { path: `${service}/RunPodSandbox`, decode: sandboxId.decode };
+const stopPodSandbox = { path: `${service}/StopPodSandbox`, decode: nothing.decode };
+const removePodSandbox = { path: `${service}/RemovePodSandbox`, decode: nothing.decode };
 
 const timeoutMs = 60_000;
 
@@ -51,36 +42,34 @@ export class Runtime implements Disposable {
   }
 
   static async open(socketPath: string): Promise<Runtime> {
-    return new Runtime(await openUnaryClient(socketPath, { maxResponseBytes: 1 << 20 }));
+    return new Runtime(await openUnaryClient(socketPath));
   }
 
   /** Starts a pod's sandbox with a handler, and returns its ID. */
   async run({ cgroupParent, ...identity }: SandboxPod, runtimeHandler: string): Promise<string> {
-    const { id } = await this.#call(runPodSandbox, {
-      config: {
-        metadata: { ...identity, attempt: 0 },
-        hostname: identity.name,
-        logDirectory: "/tmp",
-        linux: { cgroupParent },
-      },
-      runtimeHandler,
-    });
+    const config = {
+      metadata: { ...identity, attempt: 0 },
+      hostname: identity.name,
+      logDirectory: "/tmp",
+      linux: { cgroupParent },
+    };
+    const { id } = await this.#call(runPodSandbox, runRequest.encode({ config, runtimeHandler }));
     return id;
   }
 
   async stop(id: string): Promise<void> {
-    await this.#call(stopPodSandbox, { id });
+    await this.#call(stopPodSandbox, sandboxId.encode({ id }));
   }
 
   async remove(id: string): Promise<void> {
-    await this.#call(removePodSandbox, { id });
+    await this.#call(removePodSandbox, sandboxId.encode({ id }));
   }
 
   [Symbol.dispose](): void {
     this.#client[Symbol.dispose]();
   }
 
-  #call<Q, R>(method: UnaryMethod<Q, R>, request: Partial<Q>): Promise<R> {
-    return this.#client.call(method, request, { timeoutMs });
+  #call<Response>(method: UnaryMethod<Response>, request: Buffer): Promise<Response> {
+    return this.#client.call(method, { request, timeoutMs });
   }
 }

@@ -1,11 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { message, text } from "#grpc/message.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
-import { unaryMethod } from "#grpc/unary-client.ts";
-import { listPodSandbox, listSandboxes } from "./list-sandboxes.ts";
+import { listSandboxes } from "./list-sandboxes.ts";
 import { sandboxListFile, sandboxListPath, writeSandboxList } from "./sandbox-list-file.ts";
+import { listPodSandbox } from "./testing/list-pod-sandbox.ts";
 
 const timeoutMs = 5000;
 
@@ -36,9 +35,7 @@ test.each([
 
 test("listSandboxes() rejects when the server is not a container runtime", async () => {
   const other = await ScriptedServer.create();
-  const empty = message({ name: text(1) });
-  const method = unaryMethod("/v1.Other/List", { request: empty, response: empty });
-  await other.answer(method, () => ({})).start();
+  await other.answer({ ...listPodSandbox, path: "/v1.Other/List" }, () => ({})).start();
   await expect(listSandboxes(other.socketPath, { timeoutMs })).rejects.toThrow("UNIMPLEMENTED");
 });
 

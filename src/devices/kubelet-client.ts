@@ -7,13 +7,12 @@ import {
   type UnaryClient,
   type UnaryMethod,
 } from "#grpc/unary-client.ts";
+import { encodeTexts } from "#grpc/wire.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
 import { NextRun } from "#lib/concurrency/next-run.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { getPodResources, listPodResources, type PodResources } from "./pod-resources.ts";
-
-const maxResponseBytes = 16 * 1024 * 1024;
 
 /** Transient failures: a rate limit (100 per second), a kubelet that restarts or is busy. */
 const transientStatus: readonly number[] = [
@@ -62,7 +61,7 @@ export class KubeletClient {
   async find(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
     const connection = await this.#connect();
     if (!connection.hasGet) return this.findInList(pod, signal);
-    const request = { podName: pod.name, podNamespace: pod.namespace };
+    const request = encodeTexts({ 1: pod.name, 2: pod.namespace });
     try {
       const { podResources } = await this.#call(getPodResources, request, signal);
       return podResources === undefined ? [] : [podResources];
@@ -88,12 +87,12 @@ export class KubeletClient {
   }
 
   async #list(): Promise<readonly PodResources[]> {
-    return (await this.#call(listPodResources, {})).podResources;
+    return (await this.#call(listPodResources, encodeTexts({}))).podResources;
   }
 
-  async #call<Request, Response>(
-    method: UnaryMethod<Request, Response>,
-    request: Partial<Request>,
+  async #call<Response>(
+    method: UnaryMethod<Response>,
+    request: Buffer,
     signal?: AbortSignal,
   ): Promise<Response> {
     const endsAt = performance.now() + this.#timeoutMs;
@@ -104,7 +103,7 @@ export class KubeletClient {
         const { client } = await this.#connect();
         // Half of the remaining time, so that a second attempt is possible after a hanging one.
         const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
-        return await client.call(method, request, { timeoutMs, signal });
+        return await client.call(method, { request, timeoutMs, signal });
       } catch (error) {
         const delayMs = backoff.next();
         const isOver = signal?.aborted === true || performance.now() + delayMs >= endsAt;
@@ -117,7 +116,7 @@ export class KubeletClient {
   async #connect(): Promise<Connection> {
     const socket = await this.#socket();
     if (this.#connection?.socket === socket) return this.#connection;
-    const client = await openUnaryClient(this.#socketPath, { maxResponseBytes });
+    const client = await openUnaryClient(this.#socketPath);
     // Another call may have reconnected in the meantime.
     if (this.#connection?.socket === socket) {
       client[Symbol.dispose]();

@@ -1,5 +1,4 @@
 import { message, part, parts, text, texts } from "#grpc/message.ts";
-import { unaryMethod } from "#grpc/unary-client.ts";
 
 /*
  * The used part of the kubelet's pod-resources API, v1 (k8s.io/kubelet, pkg/apis/podresources/v1/
@@ -17,16 +16,16 @@ const podResources = message({
 });
 
 /** The devices of one pod, known by namespace and name but not by UID. */
-export type PodResources = ReturnType<typeof podResources.decode>;
+export type PodResources = ReturnType<typeof podResources>;
 
 /** All pods of the node. */
-export const listPodResources = unaryMethod("/v1.PodResourcesLister/List", {
-  request: message({}),
-  response: message({ podResources: parts(1, podResources) }),
-});
+export const listPodResources = {
+  path: "/v1.PodResourcesLister/List",
+  decode: message({ podResources: parts(1, podResources) }),
+};
 
-/** One pod; enabled by default since Kubernetes 1.34. */
-export const getPodResources = unaryMethod("/v1.PodResourcesLister/Get", {
-  request: message({ podName: text(1), podNamespace: text(2) }),
-  response: message({ podResources: part(1, podResources) }),
-});
+/** The pod with the name (1) and namespace (2); enabled by default since Kubernetes 1.34. */
+export const getPodResources = {
+  path: "/v1.PodResourcesLister/Get",
+  decode: message({ podResources: part(1, podResources) }),
+};

@@ -1,5 +1,4 @@
 import type { Client, ServiceError } from "@grpc/grpc-js";
-import type { MessageType } from "./message.ts";
 import { MessageError } from "./wire.ts";
 
 type GrpcLibrary = typeof import("@grpc/grpc-js");
@@ -31,35 +30,28 @@ export class GrpcError extends Error {
 }
 
 /** A method with one request and one response. */
-export interface UnaryMethod<Request, Response> {
+export interface UnaryMethod<Response> {
   /** `/runtime.v1.RuntimeService/ListPodSandbox`. */
   readonly path: string;
-  readonly request: MessageType<Request>;
-  readonly response: MessageType<Response>;
+  /** Reads a response. @throws MessageError */
+  readonly decode: (bytes: Uint8Array) => Response;
 }
 
-/** Declares a method and infers the types of its messages. */
-export function unaryMethod<Request, Response>(
-  path: string,
-  messages: Omit<UnaryMethod<Request, Response>, "path">,
-): UnaryMethod<Request, Response> {
-  return { path, ...messages };
-}
-
-/** The limits of a call. */
-export interface UnaryCallOptions {
+/** One call of a method: its request is encoded. */
+export interface UnaryCall {
+  readonly request: Buffer;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** The kubelet's limit for the answer of a container runtime. */
+const maxResponseBytes = 16 * 1024 * 1024;
 
 /**
  * Opens a client of the server at a Unix socket, to be disposed after use. The gRPC library takes
  * about 17 MB and 100 ms, so it is loaded with the first client.
  */
-export async function openUnaryClient(
-  socketPath: string,
-  { maxResponseBytes }: { readonly maxResponseBytes: number },
-): Promise<UnaryClient> {
+export async function openUnaryClient(socketPath: string): Promise<UnaryClient> {
   // A CommonJS module: the bundle has its members only in `default`.
   const { default: grpc } = await import("@grpc/grpc-js");
   // The library must not write failures to stderr: callers get them.
@@ -85,24 +77,20 @@ export class UnaryClient implements Disposable {
   }
 
   /** Makes one call without retries. @throws GrpcError; MessageError for an invalid response */
-  async call<Request, Response>(
-    method: UnaryMethod<Request, Response>,
-    request: Partial<Request>,
-    options: UnaryCallOptions,
+  async call<Response>(
+    { path, decode }: UnaryMethod<Response>,
+    call: UnaryCall,
   ): Promise<Response> {
-    const { path } = method;
-    const bytes = Buffer.from(method.request.encode(request));
-    const response = await this.#exchange(path, bytes, options);
+    const response = await this.#exchange(path, call);
     try {
-      return method.response.decode(response);
+      return decode(response);
     } catch (cause) {
       if (!(cause instanceof MessageError)) throw cause;
       throw new MessageError(`${path}: the response is not readable: ${cause.message}`, { cause });
     }
   }
 
-  #exchange(path: string, request: Buffer, options: UnaryCallOptions): Promise<Buffer> {
-    const { timeoutMs, signal } = options;
+  #exchange(path: string, { request, timeoutMs, signal }: UnaryCall): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const call = this.#client.makeUnaryRequest<Buffer, Buffer>(
         path,

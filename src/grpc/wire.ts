@@ -1,11 +1,5 @@
 /* The used part of protocol buffers' wire format (protobuf.dev/programming-guides/encoding). */
 
-/** A field on the wire: its number, and the value of a varint or the bytes of any other type. */
-export interface WireField {
-  readonly number: number;
-  readonly value: bigint | Uint8Array;
-}
-
 /** An invalid message. */
 export class MessageError extends Error {
   override readonly name = "MessageError";
@@ -15,16 +9,19 @@ const wireTypes = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 const maxFieldNumber = 2 ** 29 - 1;
 const maxVarintBytes = 10;
 
-/** The fields of a message in order, including unknown ones. @throws MessageError */
-export function* readFields(message: Uint8Array): Generator<WireField> {
+/**
+ * The fields of a message in order, including unknown ones: their numbers and bytes. A varint has
+ * no bytes, because no known field is one. @throws MessageError
+ */
+export function* readFields(message: Uint8Array) {
   const reader = new WireReader(message);
   while (reader.offset < message.length) {
-    const tag = reader.length();
+    const tag = reader.varint();
     const number = Math.floor(tag / 8);
     if (number < 1 || number > maxFieldNumber) {
       throw new MessageError(`a field cannot have the number ${number}`);
     }
-    yield { number, value: reader.value(tag % 8) };
+    yield { number, bytes: reader.value(tag % 8) };
   }
 }
 
@@ -36,12 +33,12 @@ class WireReader {
     this.#bytes = bytes;
   }
 
-  value(wireType: number): bigint | Uint8Array {
+  value(wireType: number): Uint8Array | undefined {
     switch (wireType) {
       case wireTypes.varint:
-        return this.varint();
+        return void this.varint();
       case wireTypes.bytes:
-        return this.#take(this.length());
+        return this.#take(this.varint());
       case wireTypes.fixed64:
         return this.#take(8);
       case wireTypes.fixed32:
@@ -51,22 +48,15 @@ class WireReader {
     }
   }
 
-  /** A tag or length. These are mostly small, and frequent. */
-  length(): number {
-    const byte = this.#bytes[this.offset];
-    if (byte === undefined || byte >= 0x80) return Number(this.varint());
-    this.offset += 1;
-    return byte;
-  }
-
-  varint(): bigint {
-    let value = 0n;
+  /** Not exact above 2^53, which no length and no tag may be. */
+  varint(): number {
+    let value = 0;
     for (let length = 0; length < maxVarintBytes; length += 1) {
       const byte = this.#bytes[this.offset];
       if (byte === undefined) throw new MessageError("the message ends within a number");
       this.offset += 1;
-      value |= BigInt(byte & 0x7f) << BigInt(7 * length);
-      if (byte < 0x80) return BigInt.asUintN(64, value);
+      value += (byte & 0x7f) * 2 ** (7 * length);
+      if (byte < 0x80) return value;
     }
     throw new MessageError("a number has more than ten bytes");
   }
@@ -82,19 +72,15 @@ class WireReader {
   }
 }
 
-/** Encodes a field with its tag. */
-export function writeField(number: number, value: bigint | Uint8Array): Uint8Array {
-  const isVarint = typeof value === "bigint";
-  const wireType = isVarint ? wireTypes.varint : wireTypes.bytes;
-  const tag = writeVarint(BigInt(number * 8 + wireType));
-  if (isVarint) return Buffer.concat([tag, writeVarint(value)]);
-  return Buffer.concat([tag, writeVarint(BigInt(value.length)), value]);
+/** Encodes a message whose fields are texts, by their numbers: every request of Plexus is one. */
+export function encodeTexts(texts: Readonly<Record<number, string>>): Buffer {
+  const fields = Object.entries(texts).map(([number, text]) => {
+    const tag = Number(number) * 8 + wireTypes.bytes;
+    return [...encodeVarint(tag), ...encodeVarint(Buffer.byteLength(text)), ...Buffer.from(text)];
+  });
+  return Buffer.from(fields.flat());
 }
 
-function writeVarint(value: bigint): Uint8Array {
-  const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, value);
-  for (; rest >= 0x80n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
-  bytes.push(Number(rest));
-  return Uint8Array.from(bytes);
+function encodeVarint(value: number): number[] {
+  return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...encodeVarint(value >>> 7)];
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
-import { listPodSandbox } from "#cri/list-sandboxes.ts";
+import { listPodSandbox } from "#cri/testing/list-pod-sandbox.ts";
 import { FakeKubelet } from "#devices/testing/fake-kubelet.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";

@@ -3,8 +3,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { getPodResources, listPodResources, type PodResources } from "#devices/pod-resources.ts";
+import { message, part, parts, text, texts } from "#grpc/testing/message-types.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
 import { GrpcStatus } from "#grpc/unary-client.ts";
+
+const containerDevices = message({ resourceName: text(1), deviceIds: texts(2) });
+const container = message({ name: text(1), devices: parts(2, containerDevices) });
+const pod = message({ name: text(1), namespace: text(2), containers: parts(3, container) });
+const list = {
+  path: listPodResources.path,
+  request: message({}),
+  response: message({ podResources: parts(1, pod) }),
+};
+const get = {
+  path: getPodResources.path,
+  request: message({ podName: text(1), podNamespace: text(2) }),
+  response: message({ podResources: part(1, pod) }),
+};
 
 /** The devices of each container by resource, in the kubelet's order of containers. */
 type Containers = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
@@ -66,7 +81,7 @@ export class FakeKubelet {
 
   async start(): Promise<this> {
     this.#server
-      .answer(getPodResources, async (request) => {
+      .answer(get, async (request) => {
         await this.#limits();
         if (this.getIsDisabled) {
           throw status(GrpcStatus.Unknown, "PodResources API Get method disabled");
@@ -77,7 +92,7 @@ export class FakeKubelet {
         const details = `pod ${podName} in namespace ${podNamespace} not found`;
         throw status(GrpcStatus.Unknown, details);
       })
-      .answer(listPodResources, async () => {
+      .answer(list, async () => {
         await this.#limits();
         return { podResources: this.pods };
       });

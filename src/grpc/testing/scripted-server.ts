@@ -9,7 +9,14 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { onTestFinished } from "vitest";
-import type { UnaryMethod } from "#grpc/unary-client.ts";
+import type { MessageType } from "./message-types.ts";
+
+/** A method that a test scripts. */
+export interface ScriptedMethod<Request, Response> {
+  readonly path: string;
+  readonly request: MessageType<Request>;
+  readonly response: MessageType<Response>;
+}
 
 /** How a method answers: with its response, with bytes that need not be one, or by throwing {@link status}. */
 type Answer<Request, Response> = (
@@ -49,11 +56,11 @@ export class ScriptedServer {
 
   /** Has a method answered so, from the next {@link start} on. */
   answer<Request, Response>(
-    { path, request, response }: UnaryMethod<Request, Response>,
+    { path, request, response }: ScriptedMethod<Request, Response>,
     answer: Answer<Request, Response>,
   ): this {
     const encode = (value: Partial<Response> | Uint8Array): Buffer =>
-      Buffer.from(value instanceof Uint8Array ? value : response.encode(value));
+      value instanceof Uint8Array ? Buffer.from(value) : response.encode(value);
     this.#methods[path] = {
       path,
       requestStream: false,

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc-js";
-import { integer, message, parts, text, texts } from "#grpc/message.ts";
-import { openUnaryClient, unaryMethod } from "#grpc/unary-client.ts";
+import { integer, message, parts, text, texts } from "#grpc/testing/message-types.ts";
+import { openUnaryClient } from "#grpc/unary-client.ts";
 import { waitUntil } from "../../../support/wait.ts";
 import { type Done, serveUnix, unary } from "./unix-server.ts";
 
@@ -13,20 +13,17 @@ const device = message({ id: text(1), health: text(2) });
 const devices = message({ devices: parts(1, device) });
 const allocateRequest = message({ containerRequests: parts(1, message({ devicesIds: texts(1) })) });
 const allocateResponse = message({ containerResponses: parts(1, empty) });
-const register = unaryMethod("/v1beta1.Registration/Register", {
-  request: message({ version: text(1), endpoint: text(2), resourceName: text(3) }),
-  response: empty,
-});
+const registration = message({ version: text(1), endpoint: text(2), resourceName: text(3) });
+const register = { path: "/v1beta1.Registration/Register", decode: empty.decode };
 
 /** Of the kubelet's pod-resources API, v1: the devices that it can give to pods. */
-const allocatable = unaryMethod("/v1.PodResourcesLister/GetAllocatableResources", {
-  request: empty,
-  response: message({
+const allocatable = {
+  path: "/v1.PodResourcesLister/GetAllocatableResources",
+  decode: message({
     devices: parts(1, message({ resourceName: text(1), deviceIds: texts(2) })),
-  }),
-});
+  }).decode,
+};
 
-const limits = { maxResponseBytes: 10_000 };
 const timeoutMs = 10_000;
 
 /** What the test's plugin offers. */
@@ -58,17 +55,20 @@ export class DevicePlugin implements Disposable {
     const directory = join(kubeletDir, "device-plugins");
     const path = join(directory, this.#socket);
     this.#server = await serveUnix(path, service, this.#handlers());
-    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"), limits);
-    const request = { version: "v1beta1", endpoint: this.#socket, resourceName };
-    await kubelet.call(register, request, { timeoutMs });
+    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"));
+    const plugin = { version: "v1beta1", endpoint: this.#socket, resourceName };
+    await kubelet.call(register, { request: registration.encode(plugin), timeoutMs });
     await this.#waitForKubelet();
   }
 
   async #waitForKubelet(): Promise<void> {
     const { kubeletDir, resourceName, ids } = this.options;
-    using resources = await openUnaryClient(join(kubeletDir, "pod-resources/kubelet.sock"), limits);
+    using resources = await openUnaryClient(join(kubeletDir, "pod-resources/kubelet.sock"));
     await waitUntil(`the kubelet has the devices of ${resourceName}`, async () => {
-      const { devices } = await resources.call(allocatable, {}, { timeoutMs });
+      const { devices } = await resources.call(allocatable, {
+        request: empty.encode({}),
+        timeoutMs,
+      });
       const own = devices.filter((each) => each.resourceName === resourceName);
       return own.flatMap(({ deviceIds }) => deviceIds).length === ids.length;
     });

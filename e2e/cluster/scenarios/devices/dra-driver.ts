@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Server, ServiceDefinition } from "@grpc/grpc-js";
-import { integer, message, part, parts, text, texts } from "#grpc/message.ts";
+import { integer, message, part, parts, text, texts } from "#grpc/testing/message-types.ts";
 import { type Done, serveUnix, unary } from "./unix-server.ts";
 
 /*

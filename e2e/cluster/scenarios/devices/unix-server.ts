@@ -7,7 +7,7 @@ import {
   type ServiceDefinition,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
-import type { MessageType } from "#grpc/message.ts";
+import type { MessageType } from "#grpc/testing/message-types.ts";
 
 /** Serves gRPC on a socket, in place of whatever was there. */
 export async function serveUnix(
@@ -34,9 +34,9 @@ export function unary<Request, Response>(
     path,
     requestStream: false,
     responseStream: false,
-    requestSerialize: (value: Partial<Request>) => Buffer.from(request.encode(value)),
+    requestSerialize: (value: Partial<Request>) => request.encode(value),
     requestDeserialize: (bytes: Buffer) => request.decode(bytes),
-    responseSerialize: (value: Partial<Response>) => Buffer.from(response.encode(value)),
+    responseSerialize: (value: Partial<Response>) => response.encode(value),
     responseDeserialize: (bytes: Buffer) => response.decode(bytes),
   };
 }
