@@ -300,6 +300,20 @@ test("a call whose shim has gone says nothing of its pod", async () => {
   expect(commands()).toEqual(["DEL"]);
 });
 
+test("the history says when a call began", async () => {
+  const lab = new EngineLab();
+  const { uid } = lab.source.addPod({ name: "web" });
+  const began = lab.now();
+  lab.plugins.script("ptp ADD", () => {
+    lab.advance(600_000);
+    return failed(100, "no");
+  });
+  await lab.add({ pod: `default/web/${uid}` });
+  expect(lab.engine.history.of({ namespace: "default", name: "web", uid })).toMatchObject([
+    { command: "ADD", at: began, message: expect.stringContaining("no") },
+  ]);
+});
+
 test("handle() logs how long a call took", async () => {
   const lab = new EngineLab({ uptimeMs: 1_000_000 });
   lab.plugins.script("ptp ADD", (call) => {

@@ -78,6 +78,7 @@ export class Engine {
   /** Serves one call; failures become answers. @throws HostGoneError when the shim has gone */
   async handle(call: Call, host: CallHost): Promise<ServedCall> {
     const { clock, metrics } = this.#deps;
+    const began = this.#deps.now();
     const tools = callTools(this.#deps, host);
     metrics.requestStarted(call.command);
     traceConnection(call, tools);
@@ -94,7 +95,7 @@ export class Engine {
       throw outcome.error.cause;
     }
     // A call without a shim says nothing of the pod: after a pause, plexusd reads many late ones.
-    this.history.note(call, outcome, this.#deps.now());
+    this.history.note(call, outcome, began);
     return { answer: answerOf(finished), log, afterAnswer };
   }
 

@@ -22,9 +22,9 @@ export function isStillOpen(
     const { pod, createdAt } = record;
     return pod === undefined ? [] : { createdAt, ...pod, uid: calledUid(record) ?? pod.uid };
   });
-  return (pod, failedAt) =>
+  return (pod, began) =>
     (pods?.some((each) => isOf(pod, each)) ?? true) &&
-    !attached.some((each) => isOf(pod, each) && each.createdAt > failedAt);
+    !attached.some((each) => isOf(pod, each) && each.createdAt > began);
 }
 
 /** Reads what plexus-standalone, perhaps of another release, reports. @throws Error for other JSON */

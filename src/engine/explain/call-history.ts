@@ -21,8 +21,8 @@ export interface FailedAdds extends Condition {
   readonly pods: readonly string[];
 }
 
-/** Whether a failed ADD of a pod, and when it failed, still matter. */
-export type IsOpen = (pod: CalledPod, failedAt: string) => boolean;
+/** Whether a failed ADD of a pod, which began at this time, still matters. */
+export type IsOpen = (pod: CalledPod, began: string) => boolean;
 
 /** For how long a failed ADD is reported. */
 export const failedAddMs = 600_000;
@@ -31,7 +31,7 @@ interface PodHistory {
   readonly pod: CalledPod;
   /** By command, the latest last. */
   readonly calls: Map<string, CallRecord>;
-  /** When its last failed ADD ended; "" without one. */
+  /** When its last failed ADD began; "" without one. */
   failedAt: string;
 }
 
@@ -39,7 +39,7 @@ interface PodHistory {
 export class CallHistory {
   readonly #pods = new LruMap<PodHistory>(maxPods);
 
-  /** Notes how an ADD or a DEL of a pod ended, at a time (ISO 8601). */
+  /** Notes how an ADD or a DEL of a pod ended that began at a time (ISO 8601). */
   note({ command, containerId, pod }: Call, outcome: CallOutcome, at: string): void {
     if (pod === undefined || !["ADD", "DEL"].includes(command)) return;
     const error = outcome.status === "failed" ? outcome.error : undefined;

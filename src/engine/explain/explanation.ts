@@ -69,7 +69,10 @@ export interface CallRecord extends Partial<Failure> {
   readonly command: string;
   /** Absent where plexus-standalone has reported the call. */
   readonly containerId?: string;
-  /** ISO 8601. */
+  /**
+   * ISO 8601: when it began. An ADD may fail after plexus-standalone has attached another sandbox of
+   * the pod, if plexusd was stopped during the call.
+   */
   readonly at: string;
 }
 
