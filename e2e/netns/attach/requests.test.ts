@@ -4,6 +4,8 @@ import { bridge, hostLocal, macvlan, ptp } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
 import { test } from "../../support/node/test.ts";
 
+const anotherCase = { Capabilities: { ips: true }, IPAM: { Type: "static" } };
+
 test.beforeAll(async ({ node }) => {
   await node.lab.addUplink("up0");
   node.defaultNetwork = ptp("default", 40);
@@ -37,6 +39,26 @@ test("the pod gets the requested addresses and MAC, reports them in its status a
   await pods[0]?.ping("10.99.0.8", "net1");
   await pods[0]?.ping("fd99::8", "net1");
   for (const pod of pods) await pod.mustDel();
+});
+
+test("a definition whose keys have another case attaches with the requested address, and detaches", async ({
+  node,
+}) => {
+  const list = {
+    CNIVersion: "0.4.0",
+    Plugins: [{ Type: "macvlan", Master: "up0", ...anotherCase }],
+  };
+  await node.nad("another-list", list);
+  await node.nad("another", { CNIVersion: "0.4.0", Name: "x", Type: "bridge", ...anotherCase });
+  const networks = [
+    { name: "another-list", ips: ["10.96.0.2/24"] },
+    { name: "another", ips: ["10.96.1.2/24"] },
+  ];
+  const pod = await node.pod("another-case", { networks });
+  await pod.mustAdd();
+  expect(await pod.addresses("net1")).toEqual(["10.96.0.2/24"]);
+  expect(await pod.addresses("net2")).toEqual(["10.96.1.2/24"]);
+  await pod.mustDel();
 });
 
 test("host-local leases the requested address of each family, and rejects one outside its range", async ({

@@ -2,7 +2,7 @@ import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type Json } from "#lib/json.ts";
+import { type Json, membersOf } from "#lib/json.ts";
 import { type ConfOptions, checkPluginCount, type NetConfList, parseNetConfList } from "./conf.ts";
 import { parsePluginConf } from "./plugin-conf.ts";
 
@@ -76,7 +76,7 @@ async function readText(path: string, { files, unlimited }: LoadOptions): Promis
 
 async function claimedName(path: string, options: LoadOptions): Promise<Json | undefined> {
   const value = tryParseJson(await readText(path, options).catch(() => ""));
-  return isJsonObject(value) ? value.name : undefined;
+  return membersOf(value, "name").at(-1);
 }
 
 /**

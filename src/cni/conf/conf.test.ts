@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import {
   enabledCapabilities,
-  misreadKey,
+  misplacedVersion,
   type NetConfList,
   parseNetConfList,
   toJson,
@@ -218,21 +218,57 @@ test.each([
   ["", [{ type: "a", cniVersion: "1.0.0" }, { type: "b" }], "plugins[0].cniVersion"],
   ["", [{ type: "a" }, { type: "b", cniVersion: "1.0.0" }], "plugins[1].cniVersion"],
   ["1.0.0", [{ type: "a", cniVersion: "0.4.0" }], undefined],
-])("misreadKey() of a list of version %j with the plugins %j is a misplaced version", (...row) => {
+])("misplacedVersion() of a list of version %j with the plugins %j", (...row) => {
   const [cniVersion, plugins, misplaced] = row;
   const warning = misplaced && expect.stringContaining(`move ${misplaced} to the list`);
-  expect(misreadKey(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
+  expect(misplacedVersion(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
 });
 
 test.each([
-  ["cniversion", "cniVersion", { cniversion: "1.0.0", cniVersion: "" }],
-  ["disableGc", "disableGC", { disableGc: true }],
-  ["plugins[1].DNS", "dns", { plugins: [{ type: "a" }, { type: "b", DNS: {} }] }],
-  ["plugins[0].Type", "type", { plugins: [{ type: "a", Type: "b" }] }],
-  ["plugins[0].CniVersion", "cniVersion", { plugins: [{ type: "a", CniVersion: "1.0.0" }] }],
-])("misreadKey() names %s, which is not %s", (key, meant, changes) => {
-  const found = misreadKey(parse({ ...base, ...changes }));
-  expect(found).toBe(`${key} is ignored, although some plugins read it; write ${meant}`);
+  {
+    CNIVersion: "1.0.0",
+    NAME: "net",
+    DisableGc: true,
+    Plugins: [{ Type: "bridge", Capabilities: { mac: true }, IPAM: { Type: "dhcp" } }],
+  },
+  {
+    ...{ cniVersion: "0.3.1", cniversion: "1.0.0", disableGC: false, disablegc: true },
+    ...{ name: "other", Name: "net", plugins: [] },
+    PLUGINS: [
+      { type: "x", TYPE: "bridge", ipam: {}, IPAM: { Type: "dhcp" }, CAPABILITIES: { mac: true } },
+    ],
+  },
+])(
+  "parseNetConfList(%j) reads keys in any case, the last of several, as plugins in Go do",
+  (conf) => {
+    const list = parse(conf);
+    const raw = { type: "bridge", capabilities: { mac: true }, ipam: { Type: "dhcp" } };
+    expect(list).toMatchObject({ cniVersion: "1.0.0", name: "net", disableGC: true });
+    expect(list.plugins).toEqual([{ type: "bridge", capabilities: { mac: true }, raw }]);
+    expect(toJson(list)).toEqual({
+      cniVersion: "1.0.0",
+      name: "net",
+      disableGC: true,
+      plugins: [raw],
+    });
+  },
+);
+
+test("parseNetConfList() reads one plugin's keys in any case, and keeps others as written", () => {
+  const conf = {
+    CNIVersion: "0.3.1",
+    Name: "old",
+    Type: "ptp",
+    IpMasq: true,
+    DNS: { Domain: "d" },
+  };
+  const raw = { cniVersion: "0.3.1", name: "old", type: "ptp", IpMasq: true, dns: { Domain: "d" } };
+  expect(toJson(parse(conf))).toEqual({ cniVersion: "0.3.1", name: "old", plugins: [raw] });
+  const { name: _, ...nameless } = raw;
+  const named = { cniVersion: "0.3.1", name: "given", plugins: [nameless] };
+  expect(toJson(parseNetConfList(conf, { source, name: "given" }))).toEqual(named);
+  expect(() => parse({ ...conf, DNS: { Domain: 1 } })).toThrow("plugins[0].dns.domain: must be a");
+  expect(() => parse({ ...conf, IPAM: { Type: 1 } })).toThrow("plugins[0].ipam.type: must be a");
 });
 
 test.each([
@@ -249,6 +285,11 @@ test.each([
     expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
   },
 );
+
+test("parsePluginConf() reads keys in any case", () => {
+  const conf = parsePluginConf({ TYPE: "tuning", RuntimeConfig: {} }, { source: "x.conf" });
+  expect(conf.raw).toEqual({ type: "tuning", runtimeConfig: {} });
+});
 
 test("parsePluginConf() rejects a plugin without a type", () => {
   expect(() => parsePluginConf("{}", { source: "x.conf" })).toThrow(

@@ -6,7 +6,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
-import { type PluginConf, readPlugin } from "./plugin-conf.ts";
+import { type PluginConf, readPlugin, spellKeys } from "./plugin-conf.ts";
 
 /** A network configuration list: CNI 1.1.0 §1 "Configuration format". */
 export interface NetConfList {
@@ -19,7 +19,7 @@ export interface NetConfList {
   readonly disableGC: boolean;
   readonly loadOnlyInlinedPlugins: boolean;
   readonly plugins: readonly PluginConf[];
-  /** Every key as written; `name` and `cniVersion` as resolved, without `cniVersions`. */
+  /** Every key, with those of CNI as {@link spellKeys} spells them; `name` and `cniVersion` as resolved, without `cniVersions`. */
   readonly raw: JsonObject;
 }
 
@@ -27,7 +27,7 @@ export interface NetConfList {
 export interface ConfOptions {
   /** How error messages name it: a file, a NetworkAttachmentDefinition. */
   readonly source: string;
-  /** The name to use when the configuration has none. */
+  /** The name to use when the configuration has no `name`, in exactly this case. */
   readonly name?: string;
   /** Accept a list without plugins, because the caller appends some. @default false */
   readonly allowNoPlugins?: boolean;
@@ -44,16 +44,26 @@ export interface ConfOptions {
  */
 export function parseNetConfList(value: unknown, options: ConfOptions): NetConfList {
   const subject = `invalid network configuration in ${options.source}`;
-  const written = readJsonObject(value, subject);
+  const given = readJsonObject(value, subject);
+  const written = spellKeys(options.name === undefined ? given : withoutOtherNames(given));
   if (options.unlimited !== true) checkPluginCount(written.plugins, options.source);
   const object = isSingle(written) ? upConvert(written) : written;
-  const reason = "InvalidNetworkConfig";
-  const list = readDocument(object, { subject, reason }, (fields) => {
+  const reading = { subject, reason: "InvalidNetworkConfig", foldCase: true } as const;
+  const list = readDocument(object, reading, (fields) => {
     checkForm(fields, written, options.form);
     return readList(fields, options);
   });
   if (options.unlimited !== true) requireSupportedVersion(list.cniVersion, subject);
   return list;
+}
+
+/**
+ * In a definition, `Name` is not the network's name with Multus either, and plugins keep addresses
+ * by name.
+ */
+function withoutOtherNames(object: JsonObject): JsonObject {
+  const isOther = (key: string): boolean => key !== "name" && key.toLowerCase() === "name";
+  return Object.fromEntries(Object.entries(object).filter(([key]) => !isOther(key)));
 }
 
 function readList(fields: FieldReader, options: ConfOptions): NetConfList {
@@ -78,29 +88,11 @@ export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/** Keys that Plexus reads only as they are written here, of a list or of its plugins. */
-const knownKeys = [
-  ...["cniVersion", "cniVersions", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"],
-  ...["type", "capabilities", "dns", "args"],
-];
-
 /**
- * What in a list means something else than its author thinks, and what to do, if there is such a
- * thing: a version that only a plugin has, or a key in another case. Go's plugins read keys in any
- * case, CNI and Plexus do not.
+ * What to do about a version that only a plugin has, if there is one: the list counts as 0.1.0,
+ * although some plugins read theirs.
  */
-export function misreadKey(list: NetConfList): string | undefined {
-  for (const [i, object] of [list.raw, ...list.plugins.map(({ raw }) => raw)].entries()) {
-    for (const key of Object.keys(object)) {
-      const meant = knownKeys.find((each) => each.toLowerCase() === key.toLowerCase()) ?? key;
-      const path = i === 0 ? key : `plugins[${i - 1}].${key}`;
-      if (meant !== key) return `${path} is ignored, although some plugins read it; write ${meant}`;
-    }
-  }
-  return misplacedVersion(list);
-}
-
-function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {
+export function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {
   const index = plugins.findIndex(({ raw }) => (raw.cniVersion ?? "") !== "");
   if (cniVersion !== "" || index < 0) return undefined;
   return `the list has no cniVersion and counts as 0.1.0; move plugins[${index}].cniVersion to the list`;

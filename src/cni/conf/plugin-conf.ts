@@ -9,21 +9,42 @@ import type { FieldReader } from "#lib/parsing/field-reader.ts";
 export interface PluginConf {
   readonly type: string;
   readonly capabilities: Readonly<Record<string, boolean>>;
-  /** The whole object as written. */
+  /** The whole object, with the keys of CNI as {@link spellKeys} spells them. */
   readonly raw: JsonObject;
+}
+
+/** Keys of CNI, of a list and its plugins. */
+const knownKeys = new Map(
+  [
+    ...["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"],
+    ...["plugins", "type", "capabilities", "ipam", "dns", "args", "runtimeConfig", "prevResult"],
+    ...validAttachmentsKeys,
+  ].map((key) => [key.toLowerCase(), key]),
+);
+
+/**
+ * Spells the keys of CNI as CNI does, and keeps the last of several: plugins in Go read keys in any
+ * case, so that they would not see what Plexus adds under the proper key.
+ */
+export function spellKeys(written: JsonObject): JsonObject {
+  const entries = Object.entries(written);
+  return Object.fromEntries(
+    entries.map(([key, value]) => [knownKeys.get(key.toLowerCase()) ?? key, value]),
+  );
 }
 
 /** Reads one plugin's configuration. @throws CniError 6 for invalid JSON, 7 for wrong fields */
 export function parsePluginConf(value: unknown, options: { source: string }): PluginConf {
   const subject = `invalid plugin configuration in ${options.source}`;
-  const reason = "InvalidNetworkConfig";
-  return readDocument(readJsonObject(value, subject), { subject, reason }, readPlugin);
+  const reading = { subject, reason: "InvalidNetworkConfig", foldCase: true } as const;
+  return readDocument(readJsonObject(value, subject), reading, readPlugin);
 }
 
 /** Reads a plugin's configuration, which may be part of a larger document. */
 export function readPlugin(fields: FieldReader): PluginConf {
   checkWellKnownKeys(fields);
-  return { type: readType(fields), capabilities: readCapabilities(fields), raw: fields.raw };
+  const raw = spellKeys(fields.raw);
+  return { type: readType(fields), capabilities: readCapabilities(fields), raw };
 }
 
 /** Checks the types of specified keys, so that no plugin fails on them half-way through a list. */

@@ -536,6 +536,25 @@ test("add() passes prevResult, name and version along a chain and returns its la
   expect(json).toMatchObject({ ips: [{ address: "10.9.9.9/16" }] });
 });
 
+test("add() attaches a definition whose keys have another case, and passes each key once, as CNI spells it", async () => {
+  const keys = { CNIVersion: "0.4.0", Name: "unused", Type: "bridge", PrevResult: {}, Master: "x" };
+  const plugin = { ...keys, Capabilities: { mac: true }, IPAM: { type: "dhcp" } };
+  const lab = podLab(
+    '[{"name": "a", "mac": "02:00:00:00:00:09"}]',
+    {},
+    {
+      prepare: ({ source }) => source.addNad("default/a", plugin),
+    },
+  );
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("bridge", "ADD").map(({ conf }) => conf)).toEqual([
+    {
+      ...{ Master: "x", capabilities: { mac: true }, cniVersion: "0.4.0", ipam: { type: "dhcp" } },
+      ...{ name: "a", runtimeConfig: { mac: "02:00:00:00:00:09" }, type: "bridge" },
+    },
+  ]);
+});
+
 test("add() attaches nothing if it cannot enter the namespace", async () => {
   const lab = podLab("a");
   const { json } = await lab.add({ ...web, env: { CNI_NETNS: "/run/netns/none" } });

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { join } from "node:path/posix";
 import {
   type ConfOptions,
-  misreadKey,
+  misplacedVersion,
   type NetConfList,
   parseNetConfList,
   toJson,
@@ -149,7 +149,7 @@ function networkFromList(
   displayName = list.name,
 ): ResolvedNetwork {
   checkNotMetaPlugin(list, displayName);
-  const warning = misreadKey(list);
+  const warning = misplacedVersion(list);
   if (warning !== undefined) logger.warn({}, `network "${displayName}": ${warning}`);
   return { displayName, isDefault: false, list, capabilityArgs: {} };
 }

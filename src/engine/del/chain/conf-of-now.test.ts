@@ -92,11 +92,13 @@ test("the repeated DEL gets the result of the ADD in the version of now", async 
   });
 });
 
+const otherIpam = { ...ipam, subnet: "10.9.0.0/24" };
+
 test.each<[string, JsonObject | undefined]>([
   ["of another name", list(now, { name: "other" })],
   ["with another plugin", list({ ...now, type: "bridge" })],
-  ["with another IPAM", list({ ...now, ipam: { ...ipam, subnet: "10.9.0.0/24" } })],
-  ["with an IPAM in another case", list({ ...now, IPAM: ipam })],
+  ["with another IPAM", list({ ...now, ipam: otherIpam })],
+  ["with another IPAM in another case", list({ ...now, IPAM: otherIpam })],
   ["as it is recorded", list(before)],
   ["that has the plugin twice", list(now, { plugins: [now, { ...now, mtu: 1500 }] })],
   ["that cannot be used", { cniVersion: "1.0.0", name: "default-net", plugins: [{}] }],

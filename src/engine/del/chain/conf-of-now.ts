@@ -8,7 +8,7 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import { defaultNetwork, furtherDelegates } from "#engine/plan/default-network.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
-import { isJsonObject, membersOf, objectOf } from "#lib/json.ts";
+import { isJsonObject, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 
@@ -35,9 +35,7 @@ export async function withConfOfNow(
     others.length === 0 && recordedList(attachment).plugins.filter(ofType).length === 1;
   if (candidate === undefined || !isOnly) return undefined;
   const { prevResult: _, ...now } = objectOf(parseJsonText(candidate.stdin));
-  const isUsed =
-    isDeepStrictEqual(membersOf(now, "ipam"), membersOf(recorded, "ipam")) &&
-    !isDeepStrictEqual(now, recorded);
+  const isUsed = isDeepStrictEqual(now.ipam, recorded.ipam) && !isDeepStrictEqual(now, recorded);
   return isUsed ? { ...call, stdin: candidate.stdin } : undefined;
 }
 
