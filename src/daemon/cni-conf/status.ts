@@ -8,22 +8,31 @@ import { reasonRow } from "#lib/reasons.ts";
 import type { NextPrimary, PrimaryChoice } from "./choose-primary.ts";
 import { type CniConfDir, type ConfCopy, firstCopy, unusedCopies } from "./conf-dir.ts";
 
-/**
- * The state of the node's CNI configuration:
- * - `active`: the container runtime calls Plexus, and the primary CNI's configuration can be used
- * - `waiting`: for a primary CNI or a prerequisite; an existing file of Plexus stays
- * - `shadowed`: the container runtime uses another file
- * - `missing`: another process removed or changed Plexus's file; it is being restored
- * - `foreign-rename`: another process renamed Plexus's file; it is being restored
- */
-export const nodeConfStates = [
-  "active",
-  "waiting",
-  "shadowed",
-  "missing",
-  "foreign-rename",
-] as const;
-export type NodeConfState = (typeof nodeConfStates)[number];
+/** The states of the node's CNI configuration, each with its finding and what to do about it. */
+const states = {
+  /** The container runtime calls Plexus, and the primary CNI's configuration can be used. */
+  active: { reason: "PlexusConfActive" },
+  /** plexusd waits for a primary CNI or a prerequisite; an existing file of Plexus stays. */
+  waiting: { reason: "PlexusConfWaiting" },
+  /** The container runtime uses another file. */
+  shadowed: {
+    reason: "PlexusConfShadowed",
+    step: "remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
+  },
+  /** Another process removed or changed Plexus's file; it is being restored. */
+  missing: {
+    reason: "PlexusConfMissing",
+    step: "find out what removes the file; plexusd writes it again",
+  },
+  /** Another process renamed Plexus's file; it is being restored. */
+  "foreign-rename": {
+    reason: "PlexusConfForeignRename",
+    step: "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
+  },
+} as const satisfies Readonly<Record<string, Pick<Condition, "reason" | "step">>>;
+
+export type NodeConfState = keyof typeof states;
+export const nodeConfStates = Object.keys(states) as NodeConfState[];
 
 /** The state and its reason. */
 export interface NodeConfStatus {
@@ -73,39 +82,17 @@ export function chainOf(
   });
 }
 
-/** What each state is, and what to do about it. */
-const states: Readonly<Record<NodeConfState, Pick<Condition, "reason" | "step">>> = {
-  active: { reason: "PlexusConfActive" },
-  waiting: { reason: "PlexusConfWaiting" },
-  shadowed: {
-    reason: "PlexusConfShadowed",
-    step: "remove that file, or give it a name that sorts after 00-plexus.conflist; if it is also the default network, new pods then wait up to a minute until plexusd takes the next file",
-  },
-  missing: {
-    reason: "PlexusConfMissing",
-    step: "find out what removes the file; plexusd writes it again",
-  },
-  "foreign-rename": {
-    reason: "PlexusConfForeignRename",
-    step: "find out what renames the file, most likely another meta-plugin; plexusd writes it again",
-  },
-};
-
 /** Whether the container runtime calls Plexus: for the Node's event, `doctor` and `explain`. */
 export function confCondition({ state, reason: message, lost, next }: NodeConfStatus): Condition {
   const seconds = next && Math.max(0, Math.ceil((Date.parse(next.at) - Date.now()) / 1000));
   const change = next && `${next.file} is taken over in ${seconds} s`;
   if (state !== "waiting") return { ...states[state], message, next: change };
-  const until = change ?? "then";
+  const until = `until ${change ?? "then"}`;
   if (lost === undefined)
-    return {
-      ...states.waiting,
-      message,
-      next: `new pods on this node fail or wait until ${until}`,
-    };
+    return { ...states.waiting, message, next: `new pods on this node fail or wait ${until}` };
   const step = "restore the file, or check the primary CNI's agent";
-  const then = `new pods on this node fail until ${until}`;
-  return { reason: "PrimaryConfMissing", message, step, next: then };
+  const effect = `new pods on this node fail ${until}`;
+  return { reason: "PrimaryConfMissing", message, step, next: effect };
 }
 
 /** The event of the Node for a change of its CNI configuration; undefined if users need not know. */
