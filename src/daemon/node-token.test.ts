@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiError } from "#kube/api/api-error.ts";
 import { NodeToken } from "./node-token.ts";
@@ -11,9 +11,12 @@ function token(issuedAt: number, expiresAt: number): string {
   return `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
 }
 
+afterEach(() => void vi.restoreAllMocks());
+
 /** A NodeToken whose API server grants ten hours from `clock.now` on, or fails. */
 function fixture() {
   const state = { now: 0, requests: 0, failure: undefined as Error | undefined, rejected: "" };
+  vi.spyOn(Date, "now").mockImplementation(() => state.now * 1000);
   const logger = new FakeLogger();
   const nodeToken = new NodeToken({
     podToken: async () => token(0, hour),
@@ -25,7 +28,6 @@ function fixture() {
     },
     isRejected: async (held) => held === state.rejected,
     logger,
-    now: () => state.now * 1000,
   });
   return { state, nodeToken, logger };
 }

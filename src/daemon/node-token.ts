@@ -13,8 +13,6 @@ export interface NodeTokenOptions {
   /** Whether the API server rejects a token: it ends with the Node, also if that is registered anew. */
   readonly isRejected: (token: string) => Promise<boolean>;
   readonly logger: Logger;
-  /** In milliseconds of Unix time. @default Date.now */
-  readonly now?: () => number;
 }
 
 /** The token that plexus-standalone uses where plexusd serves no calls: bound to the Node. */
@@ -52,7 +50,7 @@ export class NodeToken {
   #partLeft(token: string): number {
     const times = tokenTimes(token);
     if (times === undefined) return 0;
-    const now = (this.#options.now ?? Date.now)() / 1000;
+    const now = Date.now() / 1000;
     return (times.expiresAt - now) / (times.expiresAt - times.issuedAt);
   }
 }

@@ -122,7 +122,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
     start: () => FileRecordStore.open(flags.stateDir),
     stop: (store) => store.flush(),
   });
-  const metrics = createMetrics({ state: () => life.state });
+  const metrics = createMetrics(() => life.state);
   const config = await life.start({
     name: "configuration",
     start: () => openEffectiveConfig({ ...options, metrics }),

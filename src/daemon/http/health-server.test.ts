@@ -7,7 +7,7 @@ import { OptionalServer } from "./http-server.ts";
 import { createMetrics } from "./metrics.ts";
 
 async function serve(readiness: () => readonly string[] = () => []) {
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = createMetrics(() => "serving");
   const address = { host: "127.0.0.1", port: 0 };
   const server = await startHealthServer({ address, readiness, metrics });
   const url = `http://127.0.0.1:${server.address.port}`;
@@ -66,7 +66,7 @@ test("a port that is taken is reported once, and used when it is free", async ()
   const running = await serve();
   const { address } = running.server;
   const problems: string[] = [];
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = createMetrics(() => "serving");
   const open = () => startHealthServer({ address, readiness: () => [], metrics });
   const server = new OptionalServer(open, (problem) => problems.push(problem));
   for (let i = 0; i < 2; i++) await expect(server.ensureReachable()).rejects.toThrow("EADDRINUSE");
@@ -82,7 +82,7 @@ test("a port that is taken is reported once, and used when it is free", async ()
 test("startHealthServer() names an address that is in use", async () => {
   await using running = await serve();
   const { address } = running.server;
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = createMetrics(() => "serving");
   await expect(startHealthServer({ address, readiness: () => [], metrics })).rejects.toThrow(
     `cannot serve health and metrics on 127.0.0.1:${address.port}`,
   );

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as tlsConnect } from "node:tls";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -23,13 +23,15 @@ const verdicts: Readonly<Record<string, AccessVerdict>> = {
   anybody: "forbidden",
 };
 
+afterEach(() => void vi.restoreAllMocks());
+
 async function serve(
   review: AccessReview = async (token) => verdicts[token] ?? "unauthenticated",
   certificate: { certificateDir?: string; renewMs?: number; logger?: FakeLogger } = {},
 ) {
   const server = await startMetricsServer({
     address: { host: "127.0.0.1", port: 0 },
-    metrics: createMetrics({ processMetrics: false }),
+    metrics: createMetrics(() => "serving"),
     review,
     logger: new FakeLogger(),
     certificateDir: "/nonexistent",
@@ -61,7 +63,7 @@ test("a server whose port is taken leaves no timer", async () => {
   ];
   onTestFinished(() => void vi.restoreAllMocks());
   const address = { host: "127.0.0.1", port };
-  const metrics = createMetrics({ processMetrics: false });
+  const metrics = createMetrics(() => "serving");
   const options = {
     address,
     metrics,
@@ -110,8 +112,9 @@ test.for<[verdict: AccessVerdict, seconds: number, next: AccessVerdict]>([
   ["forbidden", 60, "allowed"],
 ])("the verdict %s is cached for %i seconds, for all clients", async ([verdict, seconds, next]) => {
   let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
   const review = vi.fn<AccessReview>(async () => (now === 0 ? verdict : next));
-  const access = reviewedAccess({ review, now: () => now });
+  const access = reviewedAccess(review);
   await Promise.all([access("Bearer a", "10.0.0.1"), access("bearer a", "10.0.0.2")]);
   now = seconds * 1000 - 1;
   expect(await access("Bearer a", "10.0.0.1")).toBe(verdict);
@@ -122,8 +125,9 @@ test.for<[verdict: AccessVerdict, seconds: number, next: AccessVerdict]>([
 });
 
 test("unauthenticated clients cannot overload the API server through plexusd [S-506]", async () => {
+  vi.spyOn(performance, "now").mockReturnValue(0);
   const review = vi.fn<AccessReview>(async () => "unauthenticated");
-  const access = reviewedAccess({ review, now: () => 0 });
+  const access = reviewedAccess(review);
   const ask = (_: unknown, i: number) => access(`Bearer t${i}`, `10.0.0.${i}`);
   const answers = await Promise.all(Array.from({ length: 100 }, ask));
 
@@ -133,13 +137,11 @@ test("unauthenticated clients cannot overload the API server through plexusd [S-
 
 test("a flood of invalid tokens does not lock out an authorized reader [S-506]", async () => {
   let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
   let isAway = false;
-  const access = reviewedAccess({
-    now: () => now,
-    review: async (token) => {
-      if (isAway) throw new Error("away");
-      return verdicts[token] ?? "unauthenticated";
-    },
+  const access = reviewedAccess(async (token) => {
+    if (isAway) throw new Error("away");
+    return verdicts[token] ?? "unauthenticated";
   });
   const flood = async (): Promise<void> => {
     for (let i = 0; i < 1000; i++) await access(`Bearer ${now}-${i}`, "10.0.0.66");
@@ -215,7 +217,7 @@ test.each(["", "Basic YTpi", "Bearer ", "Bearer a b", `Bearer ${"a".repeat(10_00
   "a header without a token is not reviewed, and a long one is cut: %j",
   async (header) => {
     const review = vi.fn<AccessReview>(async () => "allowed");
-    const verdict = await reviewedAccess({ review })(header, "10.0.0.1");
+    const verdict = await reviewedAccess(review)(header, "10.0.0.1");
     const isCut = (header?.length ?? 0) > 8192;
     expect(review).toHaveBeenCalledTimes(isCut ? 1 : 0);
     if (!isCut) expect(verdict).toBe("unauthenticated");

@@ -45,7 +45,7 @@ export async function startMetricsServer(options: {
   readonly renewMs?: number;
 }): Promise<HealthServer> {
   const { metrics, logger } = options;
-  const access = reviewedAccess(options);
+  const access = reviewedAccess(options.review);
   const answer = async ({ method, url, headers, socket }: IncomingMessage): Promise<Page> => {
     if (method !== "GET") return { status: 405, text: "only GET\n" };
     if (url?.split("?")[0] !== "/metrics") return { status: 404, text: "/metrics\n" };

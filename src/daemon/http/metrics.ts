@@ -20,34 +20,22 @@ export interface Metrics {
   render(): Promise<{ text: string; contentType: string }>;
 }
 
-/** How long a count and the text are shared: scrapes by any local user must not take the time of pods. */
-const sharedMs = { count: 5000, text: 1000 };
+/** How long readers share the text: scrapes by any local user must not take the time of pods. */
+const sharedMs = 1000;
 
 /** How things are counted, by the metric's name; undefined where there are none. */
 export type Counts = Readonly<Record<CountName, () => Promise<number | undefined>>>;
 
-export interface MetricsOptions {
-  /** @default serving */
-  readonly state?: () => LifeState;
-  /** Event loop, memory and CPU of the process. @default true */
-  readonly processMetrics?: boolean;
-  /** Milliseconds, monotonic. @default performance.now */
-  readonly clock?: () => number;
-}
-
 /** Creates the metrics in a new registry. No label contains a pod's name. */
-export function createMetrics(options: MetricsOptions = {}): Metrics {
+export function createMetrics(state: () => LifeState): Metrics {
   const registry = new Registry();
   // A timer measures the event loop's lag. By default it wakes plexusd a hundred times a second.
-  if (options.processMetrics ?? true) {
-    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
-  }
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   const { version, commit } = buildInfo();
   const build = { version, commit, node_version: process.version };
   metric(registry, "plexus_build_info").set(build, 1);
-  const clock = options.clock ?? ((): number => performance.now());
   const states = metric(registry, "plexus_state", async () => {
-    const current = (options.state ?? (() => "serving"))();
+    const current = state();
     for (const each of lifeStates) states.set({ state: each }, each === current ? 1 : 0);
   });
   const nodeConfState = metric(registry, "plexus_conf_state");
@@ -55,26 +43,24 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     engine: engineMetrics(registry),
     kube: kubeMetrics(registry),
     hotPlug: hotPlugMetrics(registry),
-    nodeConfState: (state) => {
-      for (const each of nodeConfStates) nodeConfState.set({ state: each }, each === state ? 1 : 0);
+    nodeConfState: (current) => {
+      for (const each of nodeConfStates)
+        nodeConfState.set({ state: each }, each === current ? 1 : 0);
     },
     configReloaded: configReloads(registry),
     count(counts) {
       for (const [name, count] of Object.entries(counts)) {
         // If the state directory cannot be read, the other metrics must still be served.
-        const make = (): ReturnType<typeof count> => count().catch(() => Number.NaN);
-        const counted = shared(make, { clock, forMs: sharedMs.count });
         const gauge = metric(registry, name as CountName, async () => {
-          const value = await counted();
+          const value = await count().catch(() => Number.NaN);
           if (value === undefined) gauge.remove();
           else gauge.set(value);
         });
       }
     },
-    render: shared(
-      async () => ({ text: await registry.metrics(), contentType: registry.contentType }),
-      { clock, forMs: sharedMs.text },
-    ),
+    render: shared(async () => {
+      return { text: await registry.metrics(), contentType: registry.contentType };
+    }),
   };
 }
 
@@ -90,18 +76,15 @@ function configReloads(registry: Registry): Metrics["configReloaded"] {
   return reloaded;
 }
 
-/** What all callers share, those at the same time and those of the next milliseconds. */
-function shared<T>(
-  make: () => Promise<T>,
-  { clock, forMs }: { readonly clock: () => number; readonly forMs: number },
-): () => Promise<T> {
+/** What all callers share, those at the same time and those of the next second. */
+function shared<T>(make: () => Promise<T>): () => Promise<T> {
   let latest: Promise<T> | undefined;
   let validUntil = Infinity;
   return () => {
-    if (latest !== undefined && clock() < validUntil) return latest;
+    if (latest !== undefined && performance.now() < validUntil) return latest;
     validUntil = Infinity;
     latest = make().finally(() => {
-      validUntil = clock() + forMs;
+      validUntil = performance.now() + sharedMs;
     });
     return latest;
   };

@@ -10,7 +10,7 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
   const counts = Object.entries(metricTable).filter(([, { type }]) => type === "count");
-  const metrics = createMetrics();
+  const metrics = createMetrics(() => "serving");
   metrics.count(Object.fromEntries(counts.map(([name]) => [name, async () => 0])));
   const { text } = await metrics.render();
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>

@@ -35,16 +35,13 @@ interface Kept {
  * Caches verdicts by the token's hash. Known readers have a separate cache and no rate
  * limit, so unknown tokens cannot displace them. Never rejects: without an answer it is `unknown`.
  */
-export function reviewedAccess(options: {
-  readonly review: AccessReview;
-  /** Milliseconds, monotonic. @default performance.now */
-  readonly now?: () => number;
-}): (authorization: string | undefined, address: string) => Promise<MetricsAccess> {
-  const now = options.now ?? ((): number => performance.now());
+export function reviewedAccess(
+  review: AccessReview,
+): (authorization: string | undefined, address: string) => Promise<MetricsAccess> {
   const readers = new LruMap<Kept>(maxKept);
   const strangers = new LruMap<Kept>(maxKept);
-  const all = new TokenBucket({ ...reviews, now });
-  const perAddress = limitPerAddress({ ...reviewsOfAddress, now });
+  const all = new TokenBucket(reviews);
+  const perAddress = limitPerAddress(reviewsOfAddress);
   const mayAsk = (address: string): boolean => perAddress(address) && all.tryTake();
   return async (authorization, address) => {
     const token = bearerToken(authorization);
@@ -52,12 +49,12 @@ export function reviewedAccess(options: {
     const key = hash("sha256", token, "base64");
     const reader = readers.peek(key);
     const known = reader ?? strangers.peek(key);
-    if (known !== undefined && known.until > now()) return settled(known);
+    if (known !== undefined && known.until > performance.now()) return settled(known);
     if (reader === undefined && !mayAsk(address)) return "too-many";
-    const asked = { verdict: options.review(token, "/metrics"), until: now() + refusedMs };
+    const asked = { verdict: review(token, "/metrics"), until: performance.now() + refusedMs };
     (reader === undefined ? strangers : readers).set(key, asked);
     const verdict = await settled(asked);
-    if (verdict === "allowed") readers.set(key, { ...asked, until: now() + allowedMs });
+    if (verdict === "allowed") readers.set(key, { ...asked, until: performance.now() + allowedMs });
     else if (verdict !== "unknown") readers.delete(key);
     return verdict;
   };

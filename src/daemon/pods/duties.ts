@@ -40,10 +40,9 @@ export function nodeDuties(options: {
   const { node } = cluster;
   if (node === undefined) return undefined;
   const { nodePods } = node;
-  const clock = (): number => performance.now();
   const engineConfig = () => ({ ...defaultEngineConfig, ...config.current().engine });
   const isOn = (namespace: string): boolean => mayHotPlug(engineConfig(), namespace);
-  const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger, clock };
+  const common = { engine, conf, tasks: new AgentTasks(hosts), nodePods, logger };
   const changed = (pod: Pod): void => void lostInterfaces.look(pod);
   const hotPlug = new HotPlugQueue({ ...common, metrics, isOn, changed });
   const plexusNamespace = (): string => engineConfig().plexusNamespace;
@@ -55,7 +54,6 @@ export function nodeDuties(options: {
     readiness,
     remove: (key) => node.removeTaint(key),
     logger,
-    clock,
   });
   return {
     hotPlug,

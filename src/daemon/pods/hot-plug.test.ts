@@ -89,7 +89,6 @@ function makeQueue() {
       statusWritten: (milliseconds) => void measured.push(`${milliseconds} ms`),
     },
     logger: new FakeLogger(),
-    clock: () => Date.now(),
   });
   const deliver = async (
     name: string,

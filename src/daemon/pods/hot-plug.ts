@@ -35,8 +35,6 @@ interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
   readonly isOn: (namespace: string) => boolean;
   readonly metrics: HotPlugMetrics;
   readonly logger: Logger;
-  /** Milliseconds, monotonic. */
-  readonly clock: () => number;
 }
 
 interface Attempt extends Pick<HotPlugOptions, "isEdit" | "refreshed"> {
@@ -90,8 +88,7 @@ export class HotPlugQueue {
     known?.forget();
     this.#pods.delete(key);
     if (pod === undefined) return;
-    const { clock } = this.#options;
-    const watched = new WatchedPod(pod, { clock, onDue: (due) => this.#start(due) });
+    const watched = new WatchedPod(pod, (due) => this.#start(due));
     this.#pods.set(key, watched);
     watched.wake();
   }
@@ -209,10 +206,12 @@ export class HotPlugQueue {
   }
 
   #measure(operations: readonly HotPlugOperation[], seenAt: number): void {
-    const { metrics, clock } = this.#options;
+    const { metrics } = this.#options;
     for (const { result, published } of operations) {
       if (result === "error") continue;
-      void published.then((isShown) => isShown && metrics.statusWritten(clock() - seenAt));
+      void published.then(
+        (isShown) => isShown && metrics.statusWritten(performance.now() - seenAt),
+      );
     }
   }
 }

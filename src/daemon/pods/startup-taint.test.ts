@@ -1,12 +1,15 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { startupTaint } from "./startup-taint.ts";
 
 const taint = "plexus.dev/not-ready";
 
+afterEach(() => void vi.restoreAllMocks());
+
 function makeTaint() {
   const reasons = ["no primary CNI yet"];
   const state = { key: taint as string | undefined, reasons, fails: false, nowMs: 100_000 };
+  vi.spyOn(performance, "now").mockImplementation(() => state.nowMs);
   const removed: string[] = [];
   const remove = startupTaint({
     key: () => state.key,
@@ -17,7 +20,6 @@ function makeTaint() {
       return true;
     },
     logger: new FakeLogger(),
-    clock: () => state.nowMs,
   });
   return { state, removed, remove };
 }

@@ -14,15 +14,13 @@ export function startupTaint(options: {
   /** Removes the taints with a key from this node's Node. @throws Error when that cannot be done */
   readonly remove: (key: string) => Promise<boolean>;
   readonly logger: Logger;
-  /** Milliseconds, monotonic. */
-  readonly clock: () => number;
 }): () => Promise<void> {
   let nextMs = 0;
   return async () => {
     const key = options.key();
-    if (key === undefined || options.clock() < nextMs || options.readiness().length > 0) return;
+    if (key === undefined || performance.now() < nextMs || options.readiness().length > 0) return;
     const wasThere = await options.remove(key);
-    nextMs = options.clock() + againMs;
+    nextMs = performance.now() + againMs;
     if (wasThere) options.logger.info({ taint: key }, "start-up taint removed: the node is served");
   };
 }

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { PodFindings } from "#engine/call/pod-findings.ts";
 import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
 import type { Pod, PodState } from "#engine/ports/cluster.ts";
@@ -13,6 +13,8 @@ import { UnattachedPods } from "./unattached-pods.ts";
 
 const keyOf = (name: string) => ({ containerId: `of-${name}`, ifName: "eth0" });
 
+afterEach(() => void vi.restoreAllMocks());
+
 /** A node with pods; some have records. `at` is the time. */
 function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const states = new Map<string, PodState>();
@@ -20,6 +22,7 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
   const events: string[] = [];
   const reads: string[] = [];
   const time = { at: 0 };
+  vi.spyOn(performance, "now").mockImplementation(() => time.at);
   const findings = new PodFindings({
     record: ({ name }, { reason, message }) => events.push(`${name}: ${reason}: ${message}`),
   });
@@ -35,7 +38,6 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
     records,
     findings,
     plexusNamespace: () => "kube-system",
-    clock: () => time.at,
   });
   const add = (name: string, change: Partial<PodState> = {}): void => {
     states.set(name, {

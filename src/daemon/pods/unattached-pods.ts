@@ -18,8 +18,6 @@ interface UnattachedPodsOptions {
   readonly records: Pick<RecordReader, "list">;
   readonly findings: Pick<PodFindings, "state" | "keepOnly">;
   readonly plexusNamespace: () => string;
-  /** Milliseconds from some point in the past, monotonic. */
-  readonly clock: () => number;
 }
 
 /** A pod that requests networks and has no record, or whose annotation is invalid. */
@@ -60,8 +58,8 @@ export class UnattachedPods {
   }
 
   async #observe(pod: Pod): Promise<Observation> {
-    const { clock, nodePods, findings } = this.#options;
-    const now = clock();
+    const { nodePods, findings } = this.#options;
+    const now = performance.now();
     const before = this.#observations.get(pod.uid) ?? { since: now };
     if (now < before.since + notAttachedGraceMs || pod === before.read) return before;
     const state = await nodePods.read(pod);
@@ -70,12 +68,12 @@ export class UnattachedPods {
   }
 
   async #find(state: PodState, { since }: Observation): Promise<Condition[]> {
-    const { clock, records } = this.#options;
+    const { records } = this.#options;
     const plexusNamespace = this.#options.plexusNamespace();
     // Read after the pod: one that runs was recorded before, if Plexus attached it.
     const attachment = {
       isRecorded: isRecorded(await records.list(), state),
-      unrecordedForMs: clock() - since,
+      unrecordedForMs: performance.now() - since,
       plexusNamespace,
     };
     const missing = missingNetworks(state, attachment);

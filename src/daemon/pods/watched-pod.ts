@@ -24,28 +24,23 @@ const debounceMs = 200;
 /** A definition that the annotation names ends the backoff at most this often. */
 const definitionMs = 10_000;
 
-interface WatchedPodOptions {
-  readonly clock: () => number;
-  readonly onDue: (watched: WatchedPod) => void;
-}
-
 /**
  * A pod of this node, and when the next attempt is due to give it the networks of its annotation.
  * Others only read its fields.
  */
 export class WatchedPod {
   pod: Pod;
-  /** Since when the annotations are as they are, by the clock. */
+  /** Since when the annotations are as they are, by performance.now(). */
   seenAt: number;
   /** Whether the annotations changed since the pod was first seen. */
   isEdit = false;
   /** The networks (`namespace/name`) of its annotation, and those before until an attempt settles. */
   networks: ReadonlySet<string>;
   isRunning = false;
-  readonly #options: WatchedPodOptions;
+  readonly #onDue: (watched: WatchedPod) => void;
   readonly #busy = new Backoff(busyBackoff);
   readonly #failures = new Backoff(failureBackoff);
-  readonly #rate: TokenBucket;
+  readonly #rate = new TokenBucket(rate);
   /** The annotations that say what it is attached to. */
   #text: string;
   #state: "new" | "settled" | "waiting" | "busy" | "failed" = "new";
@@ -54,20 +49,19 @@ export class WatchedPod {
   /** Whether the watch delivered the pod while an attempt was running. */
   #isSeenAgain = false;
   #lacksAgent = false;
-  /** When the next attempt is due, and when by the backoff alone, by the clock. */
+  /** When the next attempt is due, and when by the backoff alone, by performance.now(). */
   #dueAt = Number.POSITIVE_INFINITY;
   #retryAt = 0;
   #nextEditAt = 0;
   #nextDefinitionAt = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(pod: Pod, options: WatchedPodOptions) {
-    this.#options = options;
-    this.#rate = new TokenBucket({ ...rate, now: options.clock });
+  constructor(pod: Pod, onDue: (watched: WatchedPod) => void) {
+    this.#onDue = onDue;
     this.pod = pod;
     this.#text = annotationsOf(pod);
     this.networks = networksOf(pod);
-    this.seenAt = options.clock();
+    this.seenAt = performance.now();
   }
 
   /** Whether its networks may not be those of its annotation. */
@@ -83,7 +77,7 @@ export class WatchedPod {
   /** The last attempt, and in how many milliseconds the next one is due. */
   get lastAttempt(): LastAttempt | undefined {
     if (this.#last === undefined) return undefined;
-    const dueMs = Math.max(this.#dueAt - this.#options.clock(), this.#rate.waitMs);
+    const dueMs = Math.max(this.#dueAt - performance.now(), this.#rate.waitMs);
     const nextMs = this.isRunning ? 0 : dueMs;
     return { ...this.#last, ...(nextMs !== Number.POSITIVE_INFINITY && { nextMs }) };
   }
@@ -102,7 +96,7 @@ export class WatchedPod {
   }
 
   #edited(text: string): void {
-    const now = this.#options.clock();
+    const now = performance.now();
     this.#text = text;
     this.seenAt = now;
     this.isEdit = true;
@@ -116,7 +110,7 @@ export class WatchedPod {
   /** A definition has changed: it counts if the annotation names it and an attempt failed. */
   definitionChanged(name: string): void {
     if (!this.networks.has(name) || !(this.isRunning || this.#isRetrying)) return;
-    const at = Math.max(this.#options.clock(), this.#nextDefinitionAt);
+    const at = Math.max(performance.now(), this.#nextDefinitionAt);
     if (this.#wakeAt(at)) this.#nextDefinitionAt = at + definitionMs;
   }
 
@@ -132,7 +126,7 @@ export class WatchedPod {
 
   /** An attempt is due now. It does not change the backoff. */
   wake(): void {
-    this.#wakeAt(this.#options.clock());
+    this.#wakeAt(performance.now());
   }
 
   /** An attempt begins. Call {@link end} when it has ended. */
@@ -145,7 +139,7 @@ export class WatchedPod {
 
   end(outcome: HotPlugOutcome, { lacksAgent }: { lacksAgent: boolean }): void {
     const { state, operations } = outcome;
-    const now = this.#options.clock();
+    const now = performance.now();
     this.#state = state;
     this.#last = { state, at: new Date().toISOString(), problems: problemsOf(outcome) };
     this.#lacksAgent = this.#isRetrying && lacksAgent;
@@ -192,14 +186,14 @@ export class WatchedPod {
   #setTimer(): void {
     clearTimeout(this.#timer);
     if (this.#isGone || this.#dueAt === Number.POSITIVE_INFINITY) return;
-    const delayMs = Math.max(this.#dueAt - this.#options.clock(), this.#rate.waitMs);
+    const delayMs = Math.max(this.#dueAt - performance.now(), this.#rate.waitMs);
     if (delayMs <= 0) this.#due();
     else this.#timer = setTimeout(() => this.#due(), delayMs);
   }
 
   #due(): void {
     if (this.#dueAt >= this.#retryAt) this.#retryAt = 0;
-    this.#options.onDue(this);
+    this.#onDue(this);
   }
 }
 

@@ -1,9 +1,18 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { TokenBucket } from "./token-bucket.ts";
 
+let now = 0;
+
+afterEach(() => void vi.restoreAllMocks());
+
+function bucketOf(burst: number, tokensPerSecond: number): TokenBucket {
+  now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+  return new TokenBucket({ burst, tokensPerSecond });
+}
+
 test("TokenBucket allows its burst, never more, and then one action per refilled token", () => {
-  let now = 0;
-  const bucket = new TokenBucket({ burst: 2, tokensPerSecond: 1, now: () => now });
+  const bucket = bucketOf(2, 1);
   const take = (): boolean[] => [bucket.tryTake(), bucket.tryTake(), bucket.tryTake()];
   expect(take()).toEqual([true, true, false]);
   now = 999;
@@ -15,8 +24,7 @@ test("TokenBucket allows its burst, never more, and then one action per refilled
 });
 
 test("waitMs says when there is a token", () => {
-  let now = 0;
-  const bucket = new TokenBucket({ burst: 1, tokensPerSecond: 0.2, now: () => now });
+  const bucket = bucketOf(1, 0.2);
   expect(bucket.waitMs).toBe(0);
   bucket.take();
   expect(bucket.waitMs).toBe(5000);

@@ -2,20 +2,17 @@ export interface TokenBucketOptions {
   /** The capacity: the largest burst. */
   readonly burst: number;
   readonly tokensPerSecond: number;
-  /** Milliseconds on a clock that never goes back. @default performance.now */
-  readonly now?: () => number;
 }
 
 /** A rate limit with bursts: each action takes a token, and tokens are refilled over time. */
 export class TokenBucket {
-  readonly #options: Required<TokenBucketOptions>;
+  readonly #options: TokenBucketOptions;
   #tokens: number;
-  #filledAt: number;
+  #filledAt = performance.now();
 
   constructor(options: TokenBucketOptions) {
-    this.#options = { now: () => performance.now(), ...options };
+    this.#options = options;
     this.#tokens = options.burst;
-    this.#filledAt = this.#options.now();
   }
 
   tryTake(): boolean {
@@ -39,7 +36,7 @@ export class TokenBucket {
   }
 
   #fill(): void {
-    const now = this.#options.now();
+    const now = performance.now();
     const gained = ((now - this.#filledAt) / 1000) * this.#options.tokensPerSecond;
     this.#tokens = Math.min(this.#options.burst, this.#tokens + gained);
     this.#filledAt = now;
