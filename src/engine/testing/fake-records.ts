@@ -10,7 +10,12 @@ import type {
   RecordWriter,
   ShimFiles,
 } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
+import {
+  type AttachmentRecord,
+  begunTeardown,
+  isOfSameAdd,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -173,6 +178,26 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
       record: JSON.stringify(record),
       plan: JSON.stringify(plan),
     });
+  }
+
+  /** Changes a stored record, as another process or an earlier release would. @default the last that was written */
+  change(
+    change: (record: AttachmentRecord) => Partial<AttachmentRecord>,
+    key: RecordKey | undefined = this.writes.at(-1)?.record,
+  ): void {
+    const entry = key && this.#entries.get(name(key));
+    if (entry === undefined) throw new Error("there is no such record");
+    const record: AttachmentRecord = JSON.parse(entry.record);
+    entry.record = JSON.stringify({ ...record, ...change(record) });
+  }
+
+  /** Changes each attachment of a stored record in the same way. */
+  changeAttachments(
+    change: (attachment: RecordedAttachment) => Partial<RecordedAttachment>,
+    key?: RecordKey,
+  ): void {
+    const changed = (each: RecordedAttachment) => ({ ...each, ...change(each) });
+    this.change(({ attachments }) => ({ attachments: attachments.map(changed) }), key);
   }
 
   /** What the shim does when a DEL begins: until it has succeeded, its record says so. */

@@ -13,6 +13,7 @@ import { networksAnnotation } from "#npwg/selection/selection.ts";
 const vf = "vendor.example/vf";
 const pci = "0000:03:02.1";
 
+const keyOf = (containerId: string) => ({ containerId, ifName: "eth0" });
 const callOf = (id: string) => ({
   pod: `default/${id}`,
   env: { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` },
@@ -31,25 +32,40 @@ function labWithVf(): EngineLab {
   return lab;
 }
 
+/** The first pod has it. */
+async function attached(): Promise<EngineLab> {
+  const lab = labWithVf();
+  expect(await lab.add(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  lab.plugins.calls.length = 0;
+  return lab;
+}
+
 /** The function leaves the first pod, and the second one gets it. */
-async function moved(lab: EngineLab): Promise<void> {
+async function moved(of: EngineLab | Promise<EngineLab> = attached()): Promise<EngineLab> {
+  const lab = await of;
   lab.kernel.removeLink("/run/netns/c1", "net1");
   expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 0 });
   lab.plugins.calls.length = 0;
+  return lab;
+}
+
+/** Detaches the first pod, which executes these. */
+async function expectDel(lab: EngineLab, log: readonly string[]): Promise<void> {
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(log);
 }
 
 const released = ["portmap DEL net1", "host-local DEL net1", "ptp DEL eth0"];
 const everything = ["portmap DEL net1", "sriov DEL net1", "ptp DEL eth0"];
 
 test("del() that is repeated releases addresses and rules, but not a device that another pod has now", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.plugins.script("portmap DEL", failed(5, "busy"));
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("portmap DEL");
   await moved(lab);
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(released.slice(0, 2));
+  await expectDel(lab, released.slice(0, 2));
   expect(lab.records.keys).toEqual(["c2@eth0"]);
   const { reason, message } = lab.events.recorded.at(-1)!;
   expect(reason).toBe("DeviceInUse");
@@ -62,8 +78,7 @@ test("del() that is repeated releases addresses and rules, but not a device that
 });
 
 test("del() leaves a device that another pod got while a plugin hung", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.plugins.script("portmap DEL", async () => {
     lab.advance(2000);
     await moved(lab);
@@ -71,16 +86,6 @@ test("del() leaves a device that another pod got while a plugin hung", async () 
   });
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.log()).toEqual(released.slice(1));
-});
-
-test("del() that is late leaves a device that another pod has now, also without a namespace or a record", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
-  lab.kernel.removeNamespace("/run/netns/c1");
-  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(released);
 });
 
 test("del() that is repeated leaves a device to the pod that has the namespace now, by another spelling of its path", async () => {
@@ -105,9 +110,7 @@ test("del() that is repeated leaves a device to the pod that has the namespace n
 });
 
 test("del() that leaves a device to another pod fails while its address cannot be released", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
+  const lab = await moved();
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
   expect((await lab.del(callOf("c1"))).json).toMatchObject({ code: 11 });
   lab.plugins.unscript("host-local DEL");
@@ -116,102 +119,82 @@ test("del() that leaves a device to another pod fails while its address cannot b
 });
 
 test("del() by the teardown plan releases a device that only its own damaged record names", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.kernel.removeLink("/run/netns/c1", "net1");
-  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
-  lab.plugins.calls.length = 0;
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toContain("sriov DEL net1");
+  lab.records.damage(keyOf("c1"), "record");
+  await expectDel(lab, [
+    "portmap DEL net1",
+    "sriov DEL net1",
+    "host-local DEL net1",
+    "ptp DEL eth0",
+  ]);
 });
 
 test("del() releases a device that another pod's record only mentions", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.kernel.removeLink("/run/netns/c1", "net1");
   lab.source.addNad("default/s", network("net-t", "macvlan"));
   await lab.add(callOf("c2"));
-  const { record, plan } = lab.records.writes.at(-1)!;
-  const attachments = record.attachments.map((each) => ({
-    ...each,
-    conf: { ...each.conf, comment: pci },
-  }));
-  lab.records.put({ ...record, attachments }, plan);
-  lab.plugins.calls.length = 0;
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
+  lab.records.changeAttachments(({ conf }) => ({ conf: { ...conf, comment: pci } }));
+  await expectDel(lab, everything);
 });
 
-test("del() leaves a device to the pod that is attached with it, although another one may get it", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
-  const { record, plan } = lab.records.writes.at(-1)!;
-  const attachments = record.attachments.map((each) => ({ ...each, state: "attempted" as const }));
-  lab.records.put({ ...record, attachments }, plan);
-  lab.records.put({ ...record, containerId: "c3" }, plan);
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(released);
-});
-
-test("del() leaves a device that a damaged record of another sandbox names", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
-  lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(released);
+test.each<[string, (lab: EngineLab) => void]>([
+  [
+    "another pod has now, also without an own namespace or record",
+    ({ kernel, records }) => {
+      kernel.removeNamespace("/run/netns/c1");
+      records.damage(keyOf("c1"), "record");
+    },
+  ],
+  [
+    "another pod is attached with, although a third one may get it",
+    ({ records }) => {
+      const { record, plan } = records.writes.at(-1)!;
+      records.changeAttachments(() => ({ state: "attempted" }));
+      records.put({ ...record, containerId: "c3" }, plan);
+    },
+  ],
+  ["a damaged record names", ({ records }) => records.damage(keyOf("c2"), "record")],
+  [
+    "a later sandbox has, whose namespace is not seen",
+    ({ kernel }) => kernel.removeNamespace("/run/netns/c2"),
+  ],
+])("del() leaves a device that %s", async (_, change) => {
+  const lab = await moved();
+  change(lab);
+  await expectDel(lab, released);
 });
 
 test("del() fails while a record cannot be read, which may have the device", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
-  lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
+  const lab = await moved();
+  lab.records.damage(keyOf("c2"), "record");
   lab.records.unreadable.add("c2@eth0");
-  expect((await lab.del(callOf("c1"))).json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining("attachment record c2@eth0"),
-  });
+  const msg = expect.stringContaining("attachment record c2@eth0");
+  expect((await lab.del(callOf("c1"))).json).toMatchObject({ code: 11, msg });
   lab.records.unreadable.clear();
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
 });
 
 test("del() releases a device whose interface is still in the sandbox, and one that only ended sandboxes have", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   const { record, plan } = lab.records.writes.at(-1)!;
   await moved(lab);
   lab.kernel.addLink("/run/netns/c1", "net1");
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
+  await expectDel(lab, everything);
   lab.records.put(record, plan);
   lab.plugins.script("sriov DEL", failed(5, "busy"));
   expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 1 });
   lab.plugins.unscript("sriov DEL");
-  lab.plugins.calls.length = 0;
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
-});
-
-test("del() leaves a device that a later sandbox has, although its namespace is not seen", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  await moved(lab);
-  lab.kernel.removeNamespace("/run/netns/c2");
-  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(released);
+  await expectDel(lab, everything);
 });
 
 test.each(["planned", "attempted"] as const)(
   "del() fails while a device is $0 for a sandbox that is not attached yet, and releases it if that ADD fails",
   async (state) => {
-    const lab = labWithVf();
-    await lab.add(callOf("c1"));
-    await moved(lab);
+    const lab = await moved();
     const { record, plan } = lab.records.writes.at(-1)!;
-    const attachments = record.attachments.map((each) => ({ ...each, state }));
-    lab.records.put({ ...record, attachments }, plan);
+    lab.records.changeAttachments(() => ({ state }));
     expect(await lab.del(callOf("c1"))).toMatchObject({
       json: {
         code: 11,
@@ -222,63 +205,49 @@ test.each(["planned", "attempted"] as const)(
     });
     expect(lab.plugins.log()).toEqual(["portmap DEL net1", "ptp DEL eth0"]);
     lab.records.put({ ...record, attachments: [] }, { ...plan, steps: [] });
-    lab.plugins.calls.length = 0;
-    expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(["sriov DEL net1"]);
+    await expectDel(lab, ["sriov DEL net1"]);
   },
 );
 
 test("the rollback of an ADD releases a device of a sandbox without a DEL whose namespace is gone", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.kernel.removeNamespace("/run/netns/c1");
   lab.plugins.script("sriov ADD", failed(999, "killed"));
-  lab.plugins.calls.length = 0;
   expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 1 });
   expect(lab.plugins.log("DEL")).toEqual(everything);
 });
 
 test("the rollback of an ADD leaves a device that another pod still has", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.kernel.removeLink("/run/netns/c1", "net1");
   lab.plugins.script("sriov ADD", failed(999, "device or resource is in use"));
-  lab.plugins.calls.length = 0;
   expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 1 });
-  expect(lab.plugins.log("DEL")).toEqual([
-    "portmap DEL net1",
-    "host-local DEL net1",
-    "ptp DEL eth0",
-  ]);
+  expect(lab.plugins.log("DEL")).toEqual(released);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 test("add() leaves to an engine what has its device already, and itself if that may run", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   expect([...lab.records.engineOnly]).toEqual([]);
   await moved(lab);
   expect(lab.records.engineOnly).toEqual(new Set(["c1@eth0", "c2@eth0"]));
   expect(await lab.del(callOf("c2"))).toMatchObject({ exitCode: 0 });
-  lab.records.beginDel({ containerId: "c1", ifName: "eth0" }, new Date(0).toISOString());
+  lab.records.beginDel(keyOf("c1"), new Date(0).toISOString());
   expect(await lab.add(callOf("c2"))).toMatchObject({ exitCode: 0 });
   expect([...lab.records.engineOnly]).toEqual(["c1@eth0"]);
 });
 
 test("add() leaves a damaged record that names its device to an engine", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  lab.records.damage({ containerId: "c1", ifName: "eth0" }, "record");
+  const lab = await attached();
+  lab.records.damage(keyOf("c1"), "record");
   await moved(lab);
   expect(lab.records.engineOnly).toEqual(new Set(["c1@eth0", "c2@eth0"]));
 });
 
 test("add() waits for an operation on the sandbox that had its device, whose DEL may still reset it", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
+  const lab = await attached();
   lab.kernel.removeLink("/run/netns/c1", "net1");
   lab.records.locked.add("c1");
-  lab.plugins.calls.length = 0;
   const isLocked = lab.records.isLocked.bind(lab.records);
   let looks = 0;
   lab.records.isLocked = (id) => {
@@ -295,9 +264,7 @@ test("add() waits for an operation on the sandbox that had its device, whose DEL
 });
 
 test("add() stops waiting for that operation if the shim disconnects", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  lab.plugins.calls.length = 0;
+  const lab = await attached();
   const host = lab.host();
   let looks = 0;
   lab.records.isLocked = async () => {
@@ -310,18 +277,13 @@ test("add() stops waiting for that operation if the shim disconnects", async () 
 });
 
 test("add() fails with code 11 when that operation does not end", async () => {
-  const lab = labWithVf();
-  await lab.add(callOf("c1"));
-  lab.plugins.calls.length = 0;
+  const lab = await attached();
   lab.records.isLocked = async () => {
     lab.advance(4000);
     return true;
   };
-  const { json } = await lab.add(callOf("c2"));
-  expect(json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining(`device ${pci} is not free`),
-  });
+  const msg = expect.stringContaining(`device ${pci} is not free`);
+  expect((await lab.add(callOf("c2"))).json).toMatchObject({ code: 11, msg });
   expect(lab.plugins.log("ADD")).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
