@@ -68,33 +68,27 @@ test.each([
     "| R-1 | [a.test.ts](a.test.ts)<br>[b.test.ts](b.test.ts) |",
     "| R-2 | *Why.* |",
   ],
-] as const)(
-  "renderPage() links to each requirement's test files once: %j",
-  async (options, ...rows) => {
-    await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-    await writeFile(
-      join(dir.path, "page.md"),
-      "# P\n<!-- tests -->stale<!-- end of tests -->\nend",
-    );
-    const requirements = [
-      { id: "R-1", level: "MUST", text: "a | b" },
-      { id: "R-2", level: "SHOULD", text: "c", exception: "Why." },
-    ] as const;
-    const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({
-      ...{ file, name: "x", ids: ["R-1"] },
-    }));
-    const page = renderPage(
-      dir.path,
-      { prefix: "R-", requirements, page: "page.md", ...options },
-      tests,
-    );
-    const lines = page.split("\n");
-    expect(lines.filter((line) => /^\| R/.test(line))).toEqual(rows);
-    expect([lines[0], lines.at(-1)]).toEqual(["# P", "end"]);
-    expect(page).toContain("Of 2 requirements at the levels MUST and SHOULD, tests prove 1.");
-    expect(page).not.toContain("stale");
-  },
-);
+] as const)("renderPage() links to each requirement's files once: %j", async (options, ...rows) => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
+  await writeFile(join(dir.path, "page.md"), "# P\n<!-- tests -->stale<!-- end of tests -->\nend");
+  const requirements = [
+    { id: "R-1", level: "MUST", text: "a | b" },
+    { id: "R-2", level: "SHOULD", text: "c", exception: "Why." },
+  ] as const;
+  const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({
+    ...{ file, name: "x", ids: ["R-1"] },
+  }));
+  const page = renderPage(
+    dir.path,
+    { prefix: "R-", requirements, page: "page.md", ...options },
+    tests,
+  );
+  const lines = page.split("\n");
+  expect(lines.filter((line) => /^\| R/.test(line))).toEqual(rows);
+  expect([lines[0], lines.at(-1)]).toEqual(["# P", "end"]);
+  expect(page).toContain("Of 2 requirements at the levels MUST and SHOULD, tests prove 1.");
+  expect(page).not.toContain("stale");
+});
 
 test("renderSecurityPage() lists each claim's tests; securityProblems() finds unmatched ones", async () => {
   await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));

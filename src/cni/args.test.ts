@@ -36,13 +36,10 @@ test.each([
   [[], "IgnoreUnknown=1"],
   [["A=1;B=2", "A=3;C=4"], "IgnoreUnknown=1;A=3;B=2;C=4"],
   [["A=1;IgnoreUnknown=false"], "A=1;IgnoreUnknown=1"],
-])(
-  "mergeCniArgs(%j) lets later values replace earlier ones in place, and sets IgnoreUnknown",
-  (...row) => {
-    const [sources, merged] = row;
-    expect(mergeCniArgs(...sources.map(parseCniArgs))).toEqual(parseCniArgs(merged));
-  },
-);
+])("mergeCniArgs(%j) lets later values replace earlier ones, and sets IgnoreUnknown", (...row) => {
+  const [sources, merged] = row;
+  expect(mergeCniArgs(...sources.map(parseCniArgs))).toEqual(parseCniArgs(merged));
+});
 
 test("parseCniArgs() reads what formatCniArgs() wrote", () => {
   const key = fc.stringMatching(/^[^;=\0]+$/);

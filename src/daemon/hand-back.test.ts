@@ -126,17 +126,14 @@ test.for<[string, Listed]>([
       ),
     }),
   ],
-])(
-  "handBackNode() keeps the record of %s, which the primary CNI may never detach",
-  async ([, listed]) => {
-    const { handBack, events, finished, conf } = await makeServedNode();
-    const { records } = attached([], ["k8s"]);
-    await handBack({ records: [...listed.records, ...records.slice(1)], damaged: [] });
-    expect(events).toEqual([handedBack]);
-    expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
-    expect(finished).toEqual(["c-1"]);
-  },
-);
+])("handBackNode() keeps the record of %s, which the primary CNI may leave", async ([, listed]) => {
+  const { handBack, events, finished, conf } = await makeServedNode();
+  const { records } = attached([], ["k8s"]);
+  await handBack({ records: [...listed.records, ...records.slice(1)], damaged: [] });
+  expect(events).toEqual([handedBack]);
+  expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
+  expect(finished).toEqual(["c-1"]);
+});
 
 test("handBackNode() keeps the records for CRI-O, which still calls Plexus to detach them", async () => {
   const { handBack, finished, conf } = await makeServedNode();
@@ -215,13 +212,10 @@ test.for([
   ["is unknown, because plexusd did not start", undefined, []],
   ["is there", false, []],
   ["is deleted", true, [handedBack]],
-] as const)(
-  "HandBack hands the node back only if the DaemonSet %s",
-  async ([, deleted, expected]) => {
-    const { optionsWith, events } = await makeServedNode();
-    const handBack = new HandBack(optionsWith(nothing));
-    if (deleted !== undefined) handBack.ask({ isDeleted: async () => deleted });
-    await handBack.run();
-    expect(events).toEqual(expected);
-  },
-);
+] as const)("HandBack hands the node back only if DaemonSet %s", async ([, deleted, expected]) => {
+  const { optionsWith, events } = await makeServedNode();
+  const handBack = new HandBack(optionsWith(nothing));
+  if (deleted !== undefined) handBack.ask({ isDeleted: async () => deleted });
+  await handBack.run();
+  expect(events).toEqual(expected);
+});

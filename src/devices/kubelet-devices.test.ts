@@ -247,14 +247,11 @@ test.each([
   ["is missing", undefined, "no checkpoint: ENOENT"],
   ["is truncated", '{"Data":{"Pod', "JSON"],
   ["is malformed", { Data: { PodDeviceEntries: [{}] } }, "PodUID: is missing"],
-])(
-  "devicesOf() fails with code 11 without a socket if the checkpoint %s [D-13]",
-  async (_, content, problem) => {
-    const { kubelet, devices } = await open();
-    if (content !== undefined) await kubelet.writeCheckpoint(content);
-    await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
-      code: 11,
-      message: expect.stringContaining(problem),
-    });
-  },
-);
+])("devicesOf() without a socket is code 11 if the file %s [D-13]", async (_, content, problem) => {
+  const { kubelet, devices } = await open();
+  if (content !== undefined) await kubelet.writeCheckpoint(content);
+  await expect(devices.devicesOf(lookup("web"))).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringContaining(problem),
+  });
+});

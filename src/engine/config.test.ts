@@ -111,21 +111,18 @@ test.each(networks)("the daemon's %s overrides the default network of plexusd's 
     expect(configForCall(row[1], conf)).toEqual({ ...defaultEngineConfig, ...row[1] });
 });
 
-test.each(networks)(
-  "another list keeps the default network that it names beside the daemon's %s",
-  (...row) => {
-    const companions = { readinessindicatorfile: "/ready", auxiliaryCNIChainName: "chain" };
-    const daemon = { ...row[1], ...companions };
-    for (const conf of others) {
-      const own = { ...conf, readinessindicatorfile: "/own" };
-      expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...conf });
-      expect(configForCall(companions, own)).toEqual({ ...defaultEngineConfig, ...own });
-      expect(configForCall({ ...daemon, binDir: "/daemon" }, conf).binDir).toBe("/daemon");
-    }
-    for (const conf of [{ delegates: [] }, { clusterNetwork: "" }, plexusdsListMark])
-      expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
-  },
-);
+test.each(networks)("another list keeps its default network beside the daemon's %s", (...row) => {
+  const companions = { readinessindicatorfile: "/ready", auxiliaryCNIChainName: "chain" };
+  const daemon = { ...row[1], ...companions };
+  for (const conf of others) {
+    const own = { ...conf, readinessindicatorfile: "/own" };
+    expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...conf });
+    expect(configForCall(companions, own)).toEqual({ ...defaultEngineConfig, ...own });
+    expect(configForCall({ ...daemon, binDir: "/daemon" }, conf).binDir).toBe("/daemon");
+  }
+  for (const conf of [{ delegates: [] }, { clusterNetwork: "" }, plexusdsListMark])
+    expect(configForCall(daemon, conf)).toEqual({ ...defaultEngineConfig, ...daemon });
+});
 
 test.each([
   [{}, {}, "standard"],

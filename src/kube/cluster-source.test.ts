@@ -240,20 +240,17 @@ test.for([
     nadObject("net-a", " ".repeat(131_073)),
     { code: 100, message: "spec.config has 131073 bytes, more than the limit of 131072" },
   ],
-] as const)(
-  "getNad() rejects %s definition, which the cache does not keep",
-  async (row, { api }) => {
-    const [, object, { code, message }] = row;
-    api.put("network-attachment-definitions", object);
-    await using kube = await startSyncedAdapter(api);
-    await expect(
-      kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
-    ).rejects.toMatchObject({
-      code,
-      message: `NetworkAttachmentDefinition "default/net-a": ${message}`,
-    });
-  },
-);
+] as const)("getNad() rejects %s definition; the cache does not keep it", async (row, { api }) => {
+  const [, object, { code, message }] = row;
+  api.put("network-attachment-definitions", object);
+  await using kube = await startSyncedAdapter(api);
+  await expect(
+    kube.source.getNad({ namespace: "default", name: "net-a" }, {}),
+  ).rejects.toMatchObject({
+    code,
+    message: `NetworkAttachmentDefinition "default/net-a": ${message}`,
+  });
+});
 
 test("getPod() and getNad() do not wait for the LISTs of a plexusd that starts", async ({
   api,

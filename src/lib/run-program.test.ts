@@ -21,14 +21,11 @@ test.for<[what: string, command: string[], options: object, says: RegExp]>([
   ["hangs", ["sleep", "60"], { mayFail: true, timeoutMs: 50 }, /timed out after 50 milliseconds/],
   ["is to stop", ["sleep", "60"], { stopping: AbortSignal.timeout(50) }, /was canceled/],
   ["prints without end", ["yes"], { mayFail: true }, /maxBuffer/],
-])(
-  "runProgram() ends with one line about a program that %s",
-  async ([, command, options, says]) => {
-    const { message } = await runProgram(command, options).then(
-      () => new Error("it succeeded"),
-      (error: Error) => error,
-    );
-    expect(message).toMatch(says);
-    expect(message).not.toContain("\n");
-  },
-);
+])("runProgram() says in one line that a program %s", async ([, command, options, says]) => {
+  const { message } = await runProgram(command, options).then(
+    () => new Error("it succeeded"),
+    (error: Error) => error,
+  );
+  expect(message).toMatch(says);
+  expect(message).not.toContain("\n");
+});

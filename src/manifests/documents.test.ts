@@ -17,12 +17,9 @@ test("parseManifestFile() reads pods and definitions of several documents, and s
   });
 });
 
-test.each(["", "\n# only a comment\n", "---\n---\n"])(
-  "parseManifestFile() finds nothing in %j",
-  (text) => {
-    expect(parseManifestFile(text, "f.yaml")).toEqual({ pods: [], nads: [] });
-  },
-);
+test.each(["", "\n# only a comment\n", "---\n---\n"])("%j has no manifest", (text) => {
+  expect(parseManifestFile(text, "f.yaml")).toEqual({ pods: [], nads: [] });
+});
 
 test.each([undefined, 2, "\t"])("parseManifestFile() reads JSON, indented by %j", (indent) => {
   const metadata = { name: "web", uid: "u1", namespace: "x" };

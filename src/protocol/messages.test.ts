@@ -173,10 +173,7 @@ test.each<[string, number, string[], string]>([
   expect(decode).toThrow(message);
 });
 
-test.each(Object.entries(decoders))(
-  "a frame of another type than %s breaks the protocol",
-  (...row) => {
-    const [type, decode] = row;
-    expect(() => decode(frameOf(99, "2"))).toThrow(`type 99 where type ${type} was expected`);
-  },
-);
+test.each(Object.entries(decoders))("a frame of a type other than %s is an error", (...row) => {
+  const [type, decode] = row;
+  expect(() => decode(frameOf(99, "2"))).toThrow(`type 99 where type ${type} was expected`);
+});

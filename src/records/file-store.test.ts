@@ -490,14 +490,11 @@ test("finish() does not truncate the target of a link in place of a record or to
   }
 });
 
-test.each([0o700, 0o755])(
-  "a record whose mode chmod -R has made %o is not marked",
-  async (mode) => {
-    const store = await storeWithRecord();
-    await chmod(fileOf(), mode);
-    expect((await store.load(key))?.record.teardown).toBeUndefined();
-  },
-);
+test.each([0o700, 0o755])("a record with mode %o, as of chmod -R, is not marked", async (mode) => {
+  const store = await storeWithRecord();
+  await chmod(fileOf(), mode);
+  expect((await store.load(key))?.record.teardown).toBeUndefined();
+});
 
 test("an update that compacts the file keeps the mark of a DEL that begins meanwhile, and leaves no descriptor open", async () => {
   const store = await storeWithRecord();

@@ -45,13 +45,10 @@ test("no sandbox counts as locked if the kernel does not say or the directory is
 test.each([
   ["OFDLCK", true],
   ["FLOCK", false],
-])(
-  "a %s lock of the directory, which a shim without a lock file takes: %s",
-  async (kind, isLocked) => {
-    await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-in-use-"));
-    const { ino } = await stat(dir.path);
-    using locks = kernelLocks();
-    locks.mockResolvedValue(`1: ${kind}  ADVISORY  READ -1 fd:00:${ino} 0 EOF\n`);
-    expect(await isSandboxLocked(dir.path, "c1")).toBe(isLocked);
-  },
-);
+])("a %s lock of the directory, by a shim without lock file: %s", async (kind, isLocked) => {
+  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-in-use-"));
+  const { ino } = await stat(dir.path);
+  using locks = kernelLocks();
+  locks.mockResolvedValue(`1: ${kind}  ADVISORY  READ -1 fd:00:${ino} 0 EOF\n`);
+  expect(await isSandboxLocked(dir.path, "c1")).toBe(isLocked);
+});

@@ -144,17 +144,14 @@ test("a failed ADD of a pod is reported to plexusd, if it runs", async () => {
 test.each([
   ["a network that no file has", false, 'shop/red": no net configurations found in'],
   ["plexusd's files", true, "has left no access to the API server"],
-])(
-  "without an API, a described pod gets the networks of files: with %s, it fails",
-  async (_, isKept, problem) => {
-    if (isKept) await keep("");
-    const confDir = join(stateDir, "net.d");
-    const conf = { ...described("red"), confDir };
-    const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=1";
-    const { json } = await call("ADD", { conf, args });
-    expect(json.msg).toContain(problem);
-  },
-);
+])("without an API, a described pod gets files' networks: not %s", async (_, isKept, problem) => {
+  if (isKept) await keep("");
+  const confDir = join(stateDir, "net.d");
+  const conf = { ...described("red"), confDir };
+  const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=1";
+  const { json } = await call("ADD", { conf, args });
+  expect(json.msg).toContain(problem);
+});
 
 test("without an API and manifests, no pod lacks its status", async () => {
   const { publisher } = await openCallCluster(
@@ -276,17 +273,14 @@ test.each<[string, string | undefined, string, number]>([
   ["no API credentials", undefined, "has left no access to the API server", 75],
   ["a kubeconfig that cannot be parsed", "users: [", "kubeconfig: it is not YAML", 1],
   ["an expired token", "expired", "the token expired", 75],
-])(
-  "ADD with %s fails with code 11, or declines, instead of skipping the networks",
-  async (...row) => {
-    const [, kept, problem, exitCode] = row;
-    const api = await apiWithPod("red");
-    api.token = "newer";
-    await keep("", kept === "expired" ? await kubeconfigOf(api, kept) : kept);
-    const msg = expect.stringContaining(problem);
-    expect(await add()).toMatchObject({ exitCode, json: { code: 11, msg } });
-  },
-);
+])("ADD with %s fails with code 11, or declines, and skips no networks", async (...row) => {
+  const [, kept, problem, exitCode] = row;
+  const api = await apiWithPod("red");
+  api.token = "newer";
+  await keep("", kept === "expired" ? await kubeconfigOf(api, kept) : kept);
+  const msg = expect.stringContaining(problem);
+  expect(await add()).toMatchObject({ exitCode, json: { code: 11, msg } });
+});
 
 test("a call fails on an invalid configuration instead of using the defaults", async () => {
   await keep("namespaceIsolatoin: true\n");

@@ -193,15 +193,12 @@ test.each([
   [{}, "1.0.0"],
   [{ cniVersion: "1.2.3" }, "1.1.0"],
   [{ cniVersion: "", cniVersions: [] }, ""],
-])(
-  "parseNetConfList() selects a version from %j and drops cniVersions [R-1.1-01] [L-07]",
-  (versions, chosen) => {
-    const list = parse({ ...base, ...versions });
-    expect(list.cniVersion).toBe(chosen);
-    expect(toJson(list)).not.toHaveProperty("cniVersions");
-    expect(parse(toJson(list)).cniVersion).toBe(chosen);
-  },
-);
+])("parseNetConfList() selects one version of %j [R-1.1-01] [L-07]", (versions, chosen) => {
+  const list = parse({ ...base, ...versions });
+  expect(list.cniVersion).toBe(chosen);
+  expect(toJson(list)).not.toHaveProperty("cniVersions");
+  expect(parse(toJson(list)).cniVersion).toBe(chosen);
+});
 
 test.each([
   [{ cniVersion: "1.0.0", cniVersions: ["0.3.1", "99.0.0"] }],
@@ -279,12 +276,9 @@ test.each([
     { name: "n", type: "a" },
     "plugins: is missing: a single plugin belongs in a .conf file",
   ],
-] as const)(
-  "parseNetConfList() rejects the other form when it expects a %s",
-  (form, conf, problem) => {
-    expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
-  },
-);
+] as const)("parseNetConfList() rejects the other form than a %s", (form, conf, problem) => {
+  expect(() => parseNetConfList(conf, { source, form })).toThrow(problem);
+});
 
 test("parsePluginConf() reads keys in any case", () => {
   const conf = parsePluginConf({ TYPE: "tuning", RuntimeConfig: {} }, { source: "x.conf" });

@@ -128,13 +128,10 @@ test.each([
   ["", "missing network name:"],
   ["a/b", "invalid characters found in network name"],
   ["n\n", "invalid characters found in network name"],
-])(
-  "loadNetworkByName() rejects the invalid name %j [L-08] [L-11] [R-1.1-06]",
-  async (name, message) => {
-    const files = { "/x/10.conf": conf("n") };
-    await expect(byName(files, name)).rejects.toMatchObject({ code: 7, message });
-  },
-);
+])("loadNetworkByName() rejects the name %j [L-08] [L-11] [R-1.1-06]", async (name, message) => {
+  const files = { "/x/10.conf": conf("n") };
+  await expect(byName(files, name)).rejects.toMatchObject({ code: 7, message });
+});
 
 const inline = { plugins: [{ type: "inline" }] };
 const inlineOnly = { ...inline, loadOnlyInlinedPlugins: true };
@@ -175,13 +172,10 @@ test.each([
   [none, { "/net/n/a.conf": undefined }, "error reading /net/n/a.conf: EACCES"],
   [list("n", { loadOnlyInlinedPlugins: true }), {}, "plugins: is missing"],
   [list("n", { plugins: [] }), {}, "plugins: no plugins in list"],
-])(
-  "loadNetworkByName() rejects the incomplete list %j with side-loaded files %j [L-05] [L-08]",
-  async (...row) => {
-    const [text, beside, message] = row;
-    await expect(byName({ "/net/10.conflist": text, ...beside })).rejects.toThrow(message);
-  },
-);
+])("loadNetworkByName() rejects incomplete lists: %j and %j [L-05] [L-08]", async (...row) => {
+  const [text, beside, message] = row;
+  await expect(byName({ "/net/10.conflist": text, ...beside })).rejects.toThrow(message);
+});
 
 test("loadNetworkByName() warns of keys that only a runtime may set [R-1.0-03]", async () => {
   const plugins = [{ type: "a" }, { type: "b", prevResult: {}, runtimeConfig: {} }];

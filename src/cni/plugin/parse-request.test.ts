@@ -116,14 +116,11 @@ test.each([
   ["DEL", missing("CNI_CONTAINERID", "CNI_IFNAME")],
   ["GC", missing("CNI_PATH")],
   ["", missing("CNI_COMMAND")],
-])(
-  "parsePluginRequest() of %j reports all missing variables in one error [R-1.0-12] [R-0.4-36]",
-  (command, error) => {
-    expect(errorOf(() => parse({ CNI_COMMAND: command }))).toEqual(error);
-    const empty = { CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_PATH: "" };
-    expect(errorOf(() => parse({ CNI_COMMAND: command, ...empty }))).toEqual(error);
-  },
-);
+])("parsePluginRequest() of %j names all it lacks [R-1.0-12] [R-0.4-36]", (command, error) => {
+  expect(errorOf(() => parse({ CNI_COMMAND: command }))).toEqual(error);
+  const empty = { CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_PATH: "" };
+  expect(errorOf(() => parse({ CNI_COMMAND: command, ...empty }))).toEqual(error);
+});
 
 test.each([
   [{ CNI_CONTAINERID: "a/b", CNI_IFNAME: "a:b" }, 4, "invalid characters in containerID"],
@@ -138,12 +135,9 @@ test.each([
     4,
     'CNI_IFNAME: interface name contains % or a control character, got "net%d"',
   ],
-])(
-  "parsePluginRequest() rejects the malformed %j before it reads the configuration [R-0.4-07]",
-  (part, code, msg) => {
-    expect(errorOf(() => parse({ ...env, ...part }, "{"))).toMatchObject({ code, msg });
-  },
-);
+])("parsePluginRequest() rejects the malformed %j first of all [R-0.4-07]", (part, code, msg) => {
+  expect(errorOf(() => parse({ ...env, ...part }, "{"))).toMatchObject({ code, msg });
+});
 
 test("parsePluginRequest() of a DEL accepts an interface name that its ADD refused", () => {
   const named = { ...env, CNI_IFNAME: "net%d" };
@@ -254,12 +248,9 @@ test.each([
     { "cni.dev/valid-attachments": [], "cni.dev/attachments": [item] },
     { kind: "list", items: [] },
   ],
-])(
-  "parsePluginRequest() reads the attachments of a GC: %j [R-1.1-30]",
-  (keys, validAttachments) => {
-    expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
-  },
-);
+])("parsePluginRequest() reads attachments of a GC: %j [R-1.1-30]", (keys, validAttachments) => {
+  expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
+});
 
 test.each([
   [[{ containerID: "cid" }], "cni.dev/attachments[0].ifname: is missing"],
@@ -269,15 +260,12 @@ test.each([
     "cni.dev/attachments[0].containerID: must be a string, got 3",
   ],
   ["all", 'cni.dev/attachments: must be an array, got "all"'],
-])(
-  "parsePluginRequest() rejects a GC whose attachments are invalid: %j [R-1.1-30]",
-  (list, problem) => {
-    expect(errorOf(() => parse(gc, { ...conf, "cni.dev/attachments": list }))).toEqual({
-      code: 7,
-      msg: `invalid network configuration on stdin: ${problem}`,
-    });
-  },
-);
+])("parsePluginRequest() rejects a GC with invalid attachments: %j [R-1.1-30]", (list, problem) => {
+  expect(errorOf(() => parse(gc, { ...conf, "cni.dev/attachments": list }))).toEqual({
+    code: 7,
+    msg: `invalid network configuration on stdin: ${problem}`,
+  });
+});
 
 test.each([
   ["TRUE", true],

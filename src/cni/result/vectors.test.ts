@@ -39,14 +39,11 @@ test.each(vectors)(
   },
 );
 
-test.each(vectors)(
-  "parseResult() loses no field of a result converted from $from to $to",
-  ({ to, output }) => {
-    const again = parseResult(JSON.parse(output), { fallbackVersion: "" });
-    expect(again.cniVersion).toBe(to);
-    expect(JSON.stringify(formatResult(again, to))).toBe(output);
-  },
-);
+test.each(vectors)("parseResult() loses no field converted from $from to $to", ({ to, output }) => {
+  const again = parseResult(JSON.parse(output), { fallbackVersion: "" });
+  expect(again.cniVersion).toBe(to);
+  expect(JSON.stringify(formatResult(again, to))).toBe(output);
+});
 
 /** What the reference plugins printed on ADD: e2e/vectors/reference-plugin-runs.txt. */
 function readAddOutputs(): { network: string; printed: string }[] {

@@ -61,16 +61,13 @@ test.each<[object, object, number]>([
   [{ name: "../x" }, {}, 7],
   [{ cniVersion: "9.9.9" }, {}, 1],
   [{ plugins: [] }, {}, 7],
-])(
-  "addNetwork() executes no plugin if list or call is invalid: list %j, call %j [R-0.4-07] [O-01]",
-  async (...row) => {
-    const [list, call, code] = row;
-    const fake = new FakeDelegates();
-    const added = addNetwork({ ...abc, ...list }, { ...rt, ...call }, fake);
-    await expect(added).rejects.toMatchObject({ code });
-    expect(fake.calls).toEqual([]);
-  },
-);
+])("addNetwork() executes nothing for list %j and call %j [R-0.4-07] [O-01]", async (...row) => {
+  const [list, call, code] = row;
+  const fake = new FakeDelegates();
+  const added = addNetwork({ ...abc, ...list }, { ...rt, ...call }, fake);
+  await expect(added).rejects.toMatchObject({ code });
+  expect(fake.calls).toEqual([]);
+});
 
 test.each([
   ["\n", "cannot decode result: nothing was printed"],
@@ -79,30 +76,24 @@ test.each([
     'cannot decode result: not valid JSON: unexpected "h", expected a value at line 1, column 1; the plugin printed "hello"',
   ],
   ["[]", "cannot decode result: must be an object, got []"],
-])(
-  "addNetwork() rejects the invalid result %j of a plugin that exits with 0 [X-10]",
-  async (stdout, problem) => {
-    const fake = new FakeDelegates({ a: exited(0, stdout) });
-    await expect(addNetwork(abc, rt, fake)).rejects.toMatchObject({
-      name: "DelegateError",
-      code: 6,
-      message: `plugin type="a" failed (add): ${problem}`,
-    });
-  },
-);
+])("addNetwork() rejects the result %j of exit code 0 [X-10]", async (stdout, problem) => {
+  const fake = new FakeDelegates({ a: exited(0, stdout) });
+  await expect(addNetwork(abc, rt, fake)).rejects.toMatchObject({
+    name: "DelegateError",
+    code: 6,
+    message: `plugin type="a" failed (add): ${problem}`,
+  });
+});
 
 test.each([
   [100, "OverLimit", `"${" ".repeat(limits.result.max)}"`],
   [6, "PluginOutput", '{"cniVersion":"9.9.9"}'],
   [1, "IncompatibleCniVersion", '{"cniVersion":"1.0.0"}'],
-])(
-  "addNetwork() rejects what a 0.2.0 list cannot use with code %i and the reason %s",
-  async (code, reason, stdout) => {
-    const { run } = new FakeDelegates({ a: exited(0, stdout) });
-    const added = addNetwork(listOf("0.2.0", "a"), rt, { run });
-    await expect(added).rejects.toMatchObject({ name: "DelegateError", code, reason });
-  },
-);
+])("addNetwork() of a 0.2.0 list fails with code %i and %s", async (code, reason, stdout) => {
+  const { run } = new FakeDelegates({ a: exited(0, stdout) });
+  const added = addNetwork(listOf("0.2.0", "a"), rt, { run });
+  await expect(added).rejects.toMatchObject({ name: "DelegateError", code, reason });
+});
 
 const address = "10.0.0.1/24";
 const legacy = { cniVersion: "0.4.0", dns: {} };
@@ -139,16 +130,13 @@ test.each([
     { Interfaces: null, interfaces: [{ name: "a" }] },
     { cniVersion: "1.0.0", interfaces: [{ name: "a" }] },
   ],
-])(
-  "addNetwork() of a %s list converts the printed result %j to %j [R-0.1-08] [R-0.4-31] [R-1.0-40]",
-  async (...row) => {
-    const [version, printed, wire] = row;
-    const fake = new FakeDelegates({ a: exited(0, JSON.stringify(printed)) });
-    const added = await addNetwork(listOf(version, "a"), rt, fake);
-    expect(added.raw).toEqual(wire);
-    expect(added.result).toEqual(parseResult(wire, { fallbackVersion: "" }));
-  },
-);
+])("addNetwork() of a %s list has %j as %j [R-0.1-08] [R-0.4-31] [R-1.0-40]", async (...row) => {
+  const [version, printed, wire] = row;
+  const fake = new FakeDelegates({ a: exited(0, JSON.stringify(printed)) });
+  const added = await addNetwork(listOf(version, "a"), rt, fake);
+  expect(added.raw).toEqual(wire);
+  expect(added.result).toEqual(parseResult(wire, { fallbackVersion: "" }));
+});
 
 test("addNetwork() keeps unknown fields of a result and normalizes the names of known ones", async () => {
   const printed = {

@@ -99,14 +99,11 @@ test.each([
   expect(failure(ended("failed", errno, message))).toMatchObject({ code: 5, reason, message });
 });
 
-test.each([2, 8, 13, 80])(
-  "delegateFailure() of errno %d says only why the plugin did not run",
-  (errno) => {
-    const message = "cannot execute /opt/cni/bin/t: its ELF loader does not exist";
-    const expected = { code: 999, reason: "PluginNotExecutable", message };
-    expect(failure(ended("failed", errno, message))).toMatchObject(expected);
-  },
-);
+test.each([2, 8, 13, 80])("delegateFailure() of errno %d says why no plugin ran", (errno) => {
+  const message = "cannot execute /opt/cni/bin/t: its ELF loader does not exist";
+  const expected = { code: 999, reason: "PluginNotExecutable", message };
+  expect(failure(ended("failed", errno, message))).toMatchObject(expected);
+});
 
 test.each([
   ["an error object", { code: 7, msg: " ".repeat(200_000), details: `a${" ".repeat(200_000)}b` }],

@@ -10,23 +10,20 @@ test.each<[leftMs: number, limits: { eachMs?: number }, timeoutMs: number | unde
   [1.9, {}, 1],
   [0.9, {}, undefined],
   [-1, {}, undefined],
-])(
-  "limitedRunner() with %d ms left and %j gives a plugin %s ms",
-  async (leftMs, limits, timeoutMs) => {
-    const given: number[] = [];
-    const budget = new TimeBudget(() => 0, leftMs);
-    const run = limitedRunner(
-      async (call) => {
-        given.push(call.timeoutMs);
-        return { outcome: "exited", code: 0, stdout: "", stderr: "", message: "", elapsedUs: 0 };
-      },
-      { budget, task: "the DEL", ...limits },
-    );
-    const outcome = await run({ timeoutMs: 900 } as DelegateCall);
-    expect(given).toEqual(timeoutMs === undefined ? [] : [timeoutMs]);
-    const message = "not executed: the time for the DEL is used up";
-    expect(outcome).toMatchObject(
-      timeoutMs === undefined ? { outcome: "failed", message } : { code: 0 },
-    );
-  },
-);
+])("limitedRunner(): with %d ms left and %j, it is %s ms", async (leftMs, limits, timeoutMs) => {
+  const given: number[] = [];
+  const budget = new TimeBudget(() => 0, leftMs);
+  const run = limitedRunner(
+    async (call) => {
+      given.push(call.timeoutMs);
+      return { outcome: "exited", code: 0, stdout: "", stderr: "", message: "", elapsedUs: 0 };
+    },
+    { budget, task: "the DEL", ...limits },
+  );
+  const outcome = await run({ timeoutMs: 900 } as DelegateCall);
+  expect(given).toEqual(timeoutMs === undefined ? [] : [timeoutMs]);
+  const message = "not executed: the time for the DEL is used up";
+  expect(outcome).toMatchObject(
+    timeoutMs === undefined ? { outcome: "failed", message } : { code: 0 },
+  );
+});

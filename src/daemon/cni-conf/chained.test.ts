@@ -154,23 +154,20 @@ test.each(withCilium)(
   },
 );
 
-test.each(agents)(
-  "%s: the plugin is left out of a default network that plexusd's configuration names",
-  async (...row) => {
-    const node = await calicoNode();
-    Object.assign(node.config, { withoutPrimary: true });
-    const agent = row[1](node);
-    const reconciler = await startReconciler(node);
-    await reconciler.reconcile();
-    await settle(node, agent, reconciler);
-    const [plexus, chained] = JSON.parse(await own(node)).plugins;
-    const omission = { type: agent.type, name: agent.type };
-    expect([plexus.omittedPlugins, chained.type]).toEqual([[omission], agent.type]);
-    await agent.exit();
-    await reconciler.reconcile();
-    expect(await own(node)).not.toContain(agent.type);
-  },
-);
+test.each(agents)("%s: the plugin is left out of a configured default network", async (...row) => {
+  const node = await calicoNode();
+  Object.assign(node.config, { withoutPrimary: true });
+  const agent = row[1](node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  const [plexus, chained] = JSON.parse(await own(node)).plugins;
+  const omission = { type: agent.type, name: agent.type };
+  expect([plexus.omittedPlugins, chained.type]).toEqual([[omission], agent.type]);
+  await agent.exit();
+  await reconciler.reconcile();
+  expect(await own(node)).not.toContain(agent.type);
+});
 
 test("a primary's file that an agent makes a list is the same network under its new name", async () => {
   const node = await makeNode();
@@ -479,28 +476,25 @@ test("Cilium's plugin stays when Plexus's file was removed, and is back in a cha
   expect(plugins.map(({ type }: JsonObject) => type)).toEqual(meshed(agent.type));
 });
 
-test.each(agents)(
-  "%s next to Cilium: both plugins run once, and each goes alone",
-  async (...row) => {
-    const node = await calicoNode();
-    const [cilium, mesh] = [new CiliumAgent(node), row[1](node)];
-    const react = async (): Promise<boolean> => {
-      const has = [await mesh.react(), await cilium.react()];
-      return has.includes(true);
-    };
-    const both = { type: "", react, exit: () => mesh.exit() };
-    await react();
-    const reconciler = await startReconciler(node);
-    await reconciler.reconcile();
-    await settle(node, both, reconciler);
-    expect((await runsOf(node)).toSorted()).toEqual(
-      ["calico", cilium.type, mesh.type, "portmap"].toSorted(),
-    );
-    await both.exit();
-    await settle(node, cilium, reconciler);
-    expect(await runsOf(node)).toEqual(meshed(cilium.type));
-  },
-);
+test.each(agents)("%s and Cilium: both plugins run once, and each goes alone", async (...row) => {
+  const node = await calicoNode();
+  const [cilium, mesh] = [new CiliumAgent(node), row[1](node)];
+  const react = async (): Promise<boolean> => {
+    const has = [await mesh.react(), await cilium.react()];
+    return has.includes(true);
+  };
+  const both = { type: "", react, exit: () => mesh.exit() };
+  await react();
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  await settle(node, both, reconciler);
+  expect((await runsOf(node)).toSorted()).toEqual(
+    ["calico", cilium.type, mesh.type, "portmap"].toSorted(),
+  );
+  await both.exit();
+  await settle(node, cilium, reconciler);
+  expect(await runsOf(node)).toEqual(meshed(cilium.type));
+});
 
 test("a copy's plugin that is not installed is a problem, and another runtime's list is no copy", async () => {
   const node = await calicoNode();
@@ -520,30 +514,27 @@ test("a copy's plugin that is not installed is a problem, and another runtime's 
   expect(await runsOf(node)).toEqual(["calico", "portmap"]);
 });
 
-test.each(agents)(
-  "%s: a plugin whose agent leaves while plexusd writes does not come back",
-  async (...row) => {
-    const node = await calicoNode();
-    const agent = row[1](node);
-    const files = new HostConfFiles();
-    const reconciler = await startReconciler(node, {}, files);
-    await reconciler.reconcile();
-    await settle(node, agent, reconciler);
-    expect(await runsOf(node)).toContain(agent.type);
-    await node.put(primaryFile, JSON.stringify({ ...calico, disableCheck: true }));
-    const read = files.read.bind(files);
-    let reads = 0;
-    vi.spyOn(files, "read").mockImplementation(async (path) => {
-      // First it is one of all files; then plexusd has read the directory, and is about to write.
-      const isAhead = path.endsWith(primaryFile) && ++reads === 2;
-      if (isAhead) await rm(join(node.bin, agent.type), { force: true });
-      return read(path);
-    });
-    await reconciler.reconcile();
-    expect(JSON.parse(await own(node))).toMatchObject({ disableCheck: true });
-    expect(await runsOf(node)).not.toContain(agent.type);
-  },
-);
+test.each(agents)("%s: no plugin returns whose agent leaves during a write", async (...row) => {
+  const node = await calicoNode();
+  const agent = row[1](node);
+  const files = new HostConfFiles();
+  const reconciler = await startReconciler(node, {}, files);
+  await reconciler.reconcile();
+  await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toContain(agent.type);
+  await node.put(primaryFile, JSON.stringify({ ...calico, disableCheck: true }));
+  const read = files.read.bind(files);
+  let reads = 0;
+  vi.spyOn(files, "read").mockImplementation(async (path) => {
+    // First it is one of all files; then plexusd has read the directory, and is about to write.
+    const isAhead = path.endsWith(primaryFile) && ++reads === 2;
+    if (isAhead) await rm(join(node.bin, agent.type), { force: true });
+    return read(path);
+  });
+  await reconciler.reconcile();
+  expect(JSON.parse(await own(node))).toMatchObject({ disableCheck: true });
+  expect(await runsOf(node)).not.toContain(agent.type);
+});
 
 test("the digits of the primary's integers are kept, and are no reason to write the file again", async () => {
   const node = await calicoNode();

@@ -150,23 +150,20 @@ test("a change of the pod during an attempt counts if it then waits for one [H-3
 test.each([
   { state: "failed", atMost: [1000, 2000, 4000, 8000, 16_000] },
   { state: "busy", atMost: [100, 200, 400, 800, 1600] },
-] as const)(
-  "an attempt that ends $state is repeated with backoff, without end [H-32]",
-  async (scene) => {
-    vi.spyOn(Math, "random").mockReturnValue(1);
-    onTestFinished(() => void vi.restoreAllMocks());
-    const { deliver, seen, answers, queue } = makeQueue();
-    answers.push(...scene.atMost.map(() => scene.state));
-    await deliver("web", "a");
-    for (const [i, ms] of scene.atMost.entries()) {
-      expect([seen.length, queue.pending]).toEqual([i + 1, 1]);
-      await vi.advanceTimersByTimeAsync(ms - 1);
-      expect(seen).toHaveLength(i + 1);
-      await vi.advanceTimersByTimeAsync(1);
-    }
-    expect([seen.length, queue.pending]).toEqual([scene.atMost.length + 1, 0]);
-  },
-);
+] as const)("an attempt that ends $state is repeated with backoff [H-32]", async (scene) => {
+  vi.spyOn(Math, "random").mockReturnValue(1);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const { deliver, seen, answers, queue } = makeQueue();
+  answers.push(...scene.atMost.map(() => scene.state));
+  await deliver("web", "a");
+  for (const [i, ms] of scene.atMost.entries()) {
+    expect([seen.length, queue.pending]).toEqual([i + 1, 1]);
+    await vi.advanceTimersByTimeAsync(ms - 1);
+    expect(seen).toHaveLength(i + 1);
+    await vi.advanceTimersByTimeAsync(1);
+  }
+  expect([seen.length, queue.pending]).toEqual([scene.atMost.length + 1, 0]);
+});
 
 test("the backoff ends at five minutes, and an edit begins again at once [H-32]", async () => {
   const { deliver, seen, answers } = makeQueue();
@@ -209,23 +206,20 @@ test("an edit is carried out at once, and those of the next 200 ms together", as
 test.each([
   ["succeeds", plugged],
   ["fails", "failed"],
-] as const)(
-  "an annotation that flips does not have plugins run on and on: each %s",
-  async (_, outcome) => {
-    const { deliver, seen, answers, queue } = makeQueue();
-    answers.push(...Array(1000).fill(outcome));
-    for (let i = 0; i < 600; i++) {
-      await deliver("web", i % 2 === 0 ? "a" : "b");
-      await vi.advanceTimersByTimeAsync(100);
-    }
-    // Ten at once, and then one every five seconds.
-    expect(seen.length).toBeGreaterThan(15);
-    expect(seen.length).toBeLessThanOrEqual(10 + 12);
-    answers.length = 0;
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect([seen.at(-1), queue.pending]).toEqual(["web b edited", 0]);
-  },
-);
+] as const)("an annotation that flips does not run plugins on and on: %s", async (_, outcome) => {
+  const { deliver, seen, answers, queue } = makeQueue();
+  answers.push(...Array(1000).fill(outcome));
+  for (let i = 0; i < 600; i++) {
+    await deliver("web", i % 2 === 0 ? "a" : "b");
+    await vi.advanceTimersByTimeAsync(100);
+  }
+  // Ten at once, and then one every five seconds.
+  expect(seen.length).toBeGreaterThan(15);
+  expect(seen.length).toBeLessThanOrEqual(10 + 12);
+  answers.length = 0;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect([seen.at(-1), queue.pending]).toEqual(["web b edited", 0]);
+});
 
 test("definitions that the annotation does not name leave the backoff as it is [H-32]", async () => {
   vi.spyOn(Math, "random").mockReturnValue(1);

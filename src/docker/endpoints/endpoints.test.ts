@@ -452,18 +452,15 @@ test("direct mode attaches inside the container under a free name, and detaches 
   ]);
 });
 
-test.each(["staged", "direct"])(
-  "in %s mode no endpoint is forgotten while it is attached",
-  async (mode) => {
-    const bench = await benchWithNetwork({ options: { "plexus.mode": mode } });
-    bench.machine.namespaces.set(sandbox, new Map());
-    bench.machine.duringAdd = () => bench.detachForgotten();
-    await bench.createEndpoint("e1");
-    await bench.join("e1", sandbox);
-    expect(bench.machine.calls).toHaveLength(1);
-    expect(await bench.endpoints()).toEqual(["e1.json"]);
-  },
-);
+test.each(["staged", "direct"])("in %s mode no attached endpoint is forgotten", async (mode) => {
+  const bench = await benchWithNetwork({ options: { "plexus.mode": mode } });
+  bench.machine.namespaces.set(sandbox, new Map());
+  bench.machine.duringAdd = () => bench.detachForgotten();
+  await bench.createEndpoint("e1");
+  await bench.join("e1", sandbox);
+  expect(bench.machine.calls).toHaveLength(1);
+  expect(await bench.endpoints()).toEqual(["e1.json"]);
+});
 
 test("direct mode is rejected if the container has no namespace yet", async () => {
   const bench = await benchWithNetwork({ options: { "plexus.mode": "direct" } });

@@ -13,16 +13,13 @@ test.for([
   ["another address", { protocol: "tcp", hostIP: "10.0.0.1" }, "10.0.0.2", 8000],
   ["the same address", { protocol: "tcp", hostIP: "10.0.0.1" }, "10.0.0.1", 8001],
   ["all addresses", { protocol: "tcp", hostIP: "0.0.0.0" }, "10.0.0.1", 8001],
-] as const)(
-  "chooseHostPorts() with port 8000 taken for %s",
-  async ([, other, hostIP, hostPort]) => {
-    const mapping = { hostPort: 8000, containerPort: 1, ...other };
-    const taken = [{ mapping, endpointId: "e1", networkId: "n1" }];
-    const port = { ...web, ...(hostIP === undefined ? {} : { hostIP }) };
-    const chosen = await chooseHostPorts([port], { networkId: "n1", taken, probe: free });
-    expect(chosen.portMappings).toMatchObject([{ hostPort }]);
-  },
-);
+] as const)("chooseHostPorts(): port 8000 is taken for %s", async ([, other, hostIP, hostPort]) => {
+  const mapping = { hostPort: 8000, containerPort: 1, ...other };
+  const taken = [{ mapping, endpointId: "e1", networkId: "n1" }];
+  const port = { ...web, ...(hostIP === undefined ? {} : { hostIP }) };
+  const chosen = await chooseHostPorts([port], { networkId: "n1", taken, probe: free });
+  expect(chosen.portMappings).toMatchObject([{ hostPort }]);
+});
 
 test("ports of one container do not collide, and those that a process holds are skipped", async () => {
   const probe = async (port: number): Promise<number | undefined> =>

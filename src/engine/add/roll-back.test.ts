@@ -205,15 +205,12 @@ test.each([
   { title: "fails", outcome: failed(999, "no such sysctl") },
   { title: "is killed", outcome: ended("timeout") },
   { title: "prints an invalid result", outcome: exited(0, "{") },
-])(
-  "add() passes the last result of a chain to its DELs if a later plugin $title",
-  async ({ outcome }) => {
-    const lab = withFirewall();
-    lab.plugins.script("tuning ADD", outcome);
-    expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
-    expect(delsOfNetwork(lab)).toEqual(withResult);
-  },
-);
+])("add() passes a chain's last result to DELs if a later plugin $title", async ({ outcome }) => {
+  const lab = withFirewall();
+  lab.plugins.script("tuning ADD", outcome);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  expect(delsOfNetwork(lab)).toEqual(withResult);
+});
 
 test("add() passes the last result that the record can hold to the DELs of a chain", async () => {
   const more = Array.from({ length: 16 }, () => "tuning");
@@ -244,17 +241,14 @@ test("add() keeps the last result of a chain for a later DEL if the rollback fai
 test.each([
   { goesAt: 2, title: "firewall" },
   { goesAt: 3, title: "tuning" },
-])(
-  "add() has recorded the last result of a chain if the shim disconnects while $title runs",
-  async ({ goesAt }) => {
-    const lab = withFirewall();
-    const host = lab.host();
-    host.goesAt = goesAt;
-    await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-    expect(delsOfNetwork(lab)).toEqual(withResult);
-  },
-);
+])("add() has recorded a chain's last result if the shim leaves in $title", async ({ goesAt }) => {
+  const lab = withFirewall();
+  const host = lab.host();
+  host.goesAt = goesAt;
+  await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(delsOfNetwork(lab)).toEqual(withResult);
+});
 
 test("add() keeps the results for a later DEL if the rollback fails", async () => {
   const lab = threeNetworks();

@@ -8,15 +8,12 @@ test.each([
   ["b1", "b1", 90_000],
   ["b2", "b1", 100_000],
   ["", "", 100_000],
-])(
-  "in the boot %j, what was missing in the boot %j is so since %i ms",
-  (boot, earlier, clockMs) => {
-    const deps = { clock: () => 100_000.5, bootId: () => boot };
-    const missingSince = { bootId: earlier, clockMs: 90_000 };
-    const since = givenUpSince(deps, { teardown: { ...before, missingSince } });
-    expect(since).toEqual({ bootId: boot, clockMs });
-  },
-);
+])("in boot %j, what was missing in boot %j is so since %i ms", (boot, earlier, clockMs) => {
+  const deps = { clock: () => 100_000.5, bootId: () => boot };
+  const missingSince = { bootId: earlier, clockMs: 90_000 };
+  const since = givenUpSince(deps, { teardown: { ...before, missingSince } });
+  expect(since).toEqual({ bootId: boot, clockMs });
+});
 
 test("failedTeardown() counts the attempt, and keeps 1024 characters of its error", () => {
   const error = { message: "x".repeat(5000) };

@@ -365,12 +365,9 @@ test.each<[title: string, finding: string, Scenario, says: string]>([
     "to apply it, create the pod again",
   ],
   ["attached", "NothingRequested", { ...running, annotation: "" }, "default network is attached"],
-])(
-  "explain reports no problem for a pod that is %s and lacks nothing: %s",
-  async (...[, finding, scenario, ...says]) => {
-    await expectAdvice(scenario, { finding, says, ok: true });
-  },
-);
+])("a pod that is %s lacks nothing: %s", async (...[, finding, scenario, ...says]) => {
+  await expectAdvice(scenario, { finding, says, ok: true });
+});
 
 const pluginFailures: readonly [finding: string, message: string, step: string, code?: number][] = [
   [

@@ -310,18 +310,15 @@ test.each<[string, JsonObject, Record<string, string[]>]>([
     { macvlan: ["before-plexus/eth0"] },
   ],
   ["a list that names the same one", { name: "nerdctl", delegates: [cluster] }, {}],
-])(
-  "gc() collects the default network of plexusd's file only in the list with its name: %s",
-  async (_, conf, valid) => {
-    for (const config of [{ delegates: [cluster] }, { clusterNetwork: "cluster" }]) {
-      const lab = new EngineLab({ conf: { name: "cluster" }, config });
-      lab.source.addNad("kube-system/cluster", cluster);
-      expect(await lab.add()).toMatchObject({ exitCode: 0 });
-      expect(await lab.gc(["before-plexus"], { conf })).toMatchObject({ exitCode: 0 });
-      expect(passedAsValid(lab)).toEqual(valid);
-    }
-  },
-);
+])("gc() collects plexusd's default network only in its list: %s", async (_, conf, valid) => {
+  for (const config of [{ delegates: [cluster] }, { clusterNetwork: "cluster" }]) {
+    const lab = new EngineLab({ conf: { name: "cluster" }, config });
+    lab.source.addNad("kube-system/cluster", cluster);
+    expect(await lab.add()).toMatchObject({ exitCode: 0 });
+    expect(await lab.gc(["before-plexus"], { conf })).toMatchObject({ exitCode: 0 });
+    expect(passedAsValid(lab)).toEqual(valid);
+  }
+});
 
 test("gc() collects nothing while the cluster's default network, which a list may share, is unknown", async () => {
   const lab = new EngineLab({ conf: { name: "nerdctl", delegates: [front] } });
@@ -334,22 +331,19 @@ test("gc() collects nothing while the cluster's default network, which a list ma
 test.each([
   ["cluster", { ptp: ["before-plexus/eth0", "c1/eth0", "c2/eth0"] }],
   ["nerdctl", {}],
-])(
-  "gc() collects a default network of two lists only in the list with its name: %s",
-  async (name, valid) => {
-    const lab = new EngineLab({ conf: { delegates: [cluster] } });
-    for (const [id, list] of [
-      ["c1", "cluster"],
-      ["c2", "nerdctl"],
-    ] as const) {
-      lab.kernel.addNamespace(`/run/netns/${id}`);
-      const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
-      expect(await lab.add({ env, conf: { name: list } })).toMatchObject({ exitCode: 0 });
-    }
-    expect(await lab.gc(["before-plexus"], { conf: { name } })).toMatchObject({ exitCode: 0 });
-    expect(passedAsValid(lab)).toEqual(valid);
-  },
-);
+])("gc() collects a default network of two lists in that of its name: %s", async (name, valid) => {
+  const lab = new EngineLab({ conf: { delegates: [cluster] } });
+  for (const [id, list] of [
+    ["c1", "cluster"],
+    ["c2", "nerdctl"],
+  ] as const) {
+    lab.kernel.addNamespace(`/run/netns/${id}`);
+    const env = { CNI_CONTAINERID: id, CNI_NETNS: `/run/netns/${id}` };
+    expect(await lab.add({ env, conf: { name: list } })).toMatchObject({ exitCode: 0 });
+  }
+  expect(await lab.gc(["before-plexus"], { conf: { name } })).toMatchObject({ exitCode: 0 });
+  expect(passedAsValid(lab)).toEqual(valid);
+});
 
 test.each<[string, (lab: EngineLab) => void]>([
   ["recorded", () => undefined],
@@ -751,17 +745,14 @@ test("gc() keeps the attachments of a running container whose record is damaged,
 test.each([
   ["is listed", ["c1", "c2"]],
   ["is not", ["c2"]],
-])(
-  "gc() runs no plugin if it does not know the attachments of a container that may run, and %s",
-  async (_, listed) => {
-    const lab = await pods("c1", "c2", "c3");
-    lab.records.damage(eth0("c1"), "both");
-    const { json } = await lab.gc(listed);
-    expect(json).toMatchObject({ code: 6, msg: expect.stringContaining("c1@eth0") });
-    expect(passedAsValid(lab)).toEqual({});
-    expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
-  },
-);
+])("gc() runs no plugin if attachments are not known, and %s", async (_, listed) => {
+  const lab = await pods("c1", "c2", "c3");
+  lab.records.damage(eth0("c1"), "both");
+  const { json } = await lab.gc(listed);
+  expect(json).toMatchObject({ code: 6, msg: expect.stringContaining("c1@eth0") });
+  expect(passedAsValid(lab)).toEqual({});
+  expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
+});
 
 test("gc() collects a network that is above the limits of an ADD", async () => {
   const lab = await pods("c1");

@@ -113,13 +113,10 @@ test.each([
   { left: "detaching", from: "a,b", expected: ["-net1", "+default/a"] },
   { left: "owed", from: "a,b", expected: ["-net1", "+default/a"] },
   { left: "attempted", from: "b", expected: ["-net1"] },
-] as const)(
-  "networkChanges() removes what was left $left, and adds it again if $from request it",
-  ({ left, from, expected }) => {
-    const [first, second] = attachedFor("a,b") as [RecordedAttachment, RecordedAttachment];
-    expect(changes([{ ...first, state: left }, second], from)).toEqual(expected);
-  },
-);
+] as const)("networkChanges() removes and adds what was left $left", ({ left, from, expected }) => {
+  const [first, second] = attachedFor("a,b") as [RecordedAttachment, RecordedAttachment];
+  expect(changes([{ ...first, state: left }, second], from)).toEqual(expected);
+});
 
 test.each([
   { title: "never removes them", annotation: "", expected: [] },

@@ -61,18 +61,15 @@ test.each<Scene>([
       /^InterfaceAddRejected: .*; the pod keeps its networks until the annotation is corrected$/,
     ],
   },
-])(
-  "events say what fails, of which interface, and what Plexus does next: $title",
-  async (scene) => {
-    const { edit, prepare, warnings } = scene;
-    const pod = await hotPlugLab(edit[0]);
-    prepare?.(pod.lab);
-    await pod.edit(edit[1]);
-    await pod.again();
-    const seen = pod.newEvents().filter((event) => /Failed|Rejected/.test(event));
-    expect(seen).toEqual(warnings.map((each) => expect.stringMatching(each)));
-  },
-);
+])("events say what fails, of which interface, and what happens next: $title", async (scene) => {
+  const { edit, prepare, warnings } = scene;
+  const pod = await hotPlugLab(edit[0]);
+  prepare?.(pod.lab);
+  await pod.edit(edit[1]);
+  await pod.again();
+  const seen = pod.newEvents().filter((event) => /Failed|Rejected/.test(event));
+  expect(seen).toEqual(warnings.map((each) => expect.stringMatching(each)));
+});
 
 test("the log names what was plugged, unplugged and failed, with the sandbox", async () => {
   const pod = await hotPlugLab("a");

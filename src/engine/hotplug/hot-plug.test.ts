@@ -431,15 +431,12 @@ test("hotPlug() without an agent says once what to install", async () => {
 test.each([
   { why: "busy", state: "busy" },
   { why: "gone", state: "failed" },
-] as const)(
-  "hotPlug() leaves a sandbox that is $why to its own calls, and tries again [H-32] [H-33]",
-  async (scene) => {
-    const pod = await hotPlugLab("a");
-    pod.hosts.refusal = new SandboxUnavailableError(scene.why, "no");
-    expect(await pod.edit("b")).toMatchObject({ state: scene.state, operations: [] });
-    expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
-  },
-);
+] as const)("hotPlug() tries again while the sandbox is $why [H-32] [H-33]", async (scene) => {
+  const pod = await hotPlugLab("a");
+  pod.hosts.refusal = new SandboxUnavailableError(scene.why, "no");
+  expect(await pod.edit("b")).toMatchObject({ state: scene.state, operations: [] });
+  expect([pod.lab.journal, pod.newEvents()]).toEqual([[], []]);
+});
 
 test.each([
   {

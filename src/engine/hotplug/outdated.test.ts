@@ -83,14 +83,11 @@ test("a configured network, which cannot be refreshed, is not outdated", async (
 test.each([
   { why: "the API server does not answer", failure: new CniError("ApiUnavailable", "no answer") },
   { why: "of a defect", failure: new Error("no answer") },
-])(
-  "outdated networks are not counted if a definition cannot be read because $why",
-  async (scene) => {
-    const pod = await hotPlugLab("a");
-    pod.lab.source.failure = scene.failure;
-    await expect(count(pod)).rejects.toThrow("no answer");
-  },
-);
+])("outdated networks are not counted if a definition is not read because $why", async (scene) => {
+  const pod = await hotPlugLab("a");
+  pod.lab.source.failure = scene.failure;
+  await expect(count(pod)).rejects.toThrow("no answer");
+});
 
 test.each(["eth0", "net9"])("interface %s cannot be plugged anew", async (ifName) => {
   const pod = await hotPlugLab("a");

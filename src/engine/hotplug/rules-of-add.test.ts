@@ -303,17 +303,14 @@ test.each([
   { to: "b", log: [], left: ["net2 default/b"] },
   { to: "a@x1,b", log: ["bridge ADD x1"], left: ["net2 default/b", "x1 default/a"] },
   { to: "c@x1,b", log: ["ipvlan ADD x1"], left: ["net2 default/b", "x1 default/c"] },
-])(
-  "what an earlier release has detached for another network is forgotten by an edit to $to",
-  async (scene) => {
-    const pod = await detachedByEarlierRelease();
-    expect(await pod.edit(scene.to)).toMatchObject({ state: "settled" });
-    expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([
-      scene.log,
-      ["eth0 default-net", ...scene.left],
-    ]);
-  },
-);
+])("what an earlier release has detached is forgotten by an edit to $to", async (scene) => {
+  const pod = await detachedByEarlierRelease();
+  expect(await pod.edit(scene.to)).toMatchObject({ state: "settled" });
+  expect([pod.lab.plugins.log(), await pod.recorded()]).toEqual([
+    scene.log,
+    ["eth0 default-net", ...scene.left],
+  ]);
+});
 
 test("what an earlier release has detached for another network is not detached again by a DEL", async () => {
   const pod = await detachedByEarlierRelease();

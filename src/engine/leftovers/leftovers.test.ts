@@ -77,23 +77,20 @@ test.each<["add" | "check" | "del" | "status" | "gc", boolean, LabOptions?]>([
   ["check", false],
   // A process that serves a single call.
   ["del", false, { leftoverDuty: "none" }],
-])(
-  "a later %s retries the failed teardown of another sandbox: %s %j",
-  async (command, repeats, options) => {
-    const lab = await withLeftover(["c2"], options);
-    lab.advance(31_000);
-    lab.kernel.addNamespace("/run/netns/c3");
-    lab.source.addPod({ name: "c3", uid: "uid-c3" });
-    const calls = {
-      ...{ status: () => lab.status(), gc: () => lab.gc(["c1", "c2"]) },
-      ...{ del: () => lab.del(container("c2")), check: () => lab.check(container("c2")) },
-      add: () => lab.add(container("c3")),
-    };
-    expect(await calls[command]()).toMatchObject({ exitCode: 0 });
-    expect(forC1(lab)).toEqual(repeats ? ["bridge DEL net1"] : []);
-    expect(lab.records.keys.includes("c1@eth0")).toBe(!repeats);
-  },
-);
+])("a later %s retries another sandbox's teardown: %s %j", async (command, repeats, options) => {
+  const lab = await withLeftover(["c2"], options);
+  lab.advance(31_000);
+  lab.kernel.addNamespace("/run/netns/c3");
+  lab.source.addPod({ name: "c3", uid: "uid-c3" });
+  const calls = {
+    ...{ status: () => lab.status(), gc: () => lab.gc(["c1", "c2"]) },
+    ...{ del: () => lab.del(container("c2")), check: () => lab.check(container("c2")) },
+    add: () => lab.add(container("c3")),
+  };
+  expect(await calls[command]()).toMatchObject({ exitCode: 0 });
+  expect(forC1(lab)).toEqual(repeats ? ["bridge DEL net1"] : []);
+  expect(lab.records.keys.includes("c1@eth0")).toBe(!repeats);
+});
 
 /** A sandbox of the pod of `c1`, which has got no DEL. */
 async function replace(lab: EngineLab, id: string): Promise<void> {
@@ -167,33 +164,30 @@ test.each(["oneCall", "daemon"] as const)(
 test.each([
   ["ran", true],
   ["began", false],
-])(
-  "a process that is stopped when it has read a record detaches nothing if its ADD %s then",
-  async (_, ran) => {
-    const lab = await pods(["c1"]);
-    const { record, plan } = lab.records.writes.at(-1)!;
-    const attachments = record.attachments.map((each) => ({
-      ...each,
-      state: "attempted" as const,
-    }));
-    lab.records.put({ ...record, attachments }, plan);
-    lab.advance(31_000);
-    const { clockMs } = record;
-    const { isLocked, load } = lab.records;
-    lab.records.isLocked = async () => ran;
-    lab.records.load = async (key) => {
-      const began = { ...record, attachments, clockMs: clockMs + (ran ? 0 : 31_000) };
-      lab.records.put(began, plan);
-      const stored = await load.call(lab.records, key);
-      lab.advance(minute);
-      Object.assign(lab.records, { isLocked, load });
-      return stored;
-    };
-    await lab.status();
-    expect(lab.records.load).toBe(load);
-    expect(forC1(lab)).toEqual([]);
-  },
-);
+])("a process stopped after it read a record detaches nothing if its ADD %s", async (_, ran) => {
+  const lab = await pods(["c1"]);
+  const { record, plan } = lab.records.writes.at(-1)!;
+  const attachments = record.attachments.map((each) => ({
+    ...each,
+    state: "attempted" as const,
+  }));
+  lab.records.put({ ...record, attachments }, plan);
+  lab.advance(31_000);
+  const { clockMs } = record;
+  const { isLocked, load } = lab.records;
+  lab.records.isLocked = async () => ran;
+  lab.records.load = async (key) => {
+    const began = { ...record, attachments, clockMs: clockMs + (ran ? 0 : 31_000) };
+    lab.records.put(began, plan);
+    const stored = await load.call(lab.records, key);
+    lab.advance(minute);
+    Object.assign(lab.records, { isLocked, load });
+    return stored;
+  };
+  await lab.status();
+  expect(lab.records.load).toBe(load);
+  expect(forC1(lab)).toEqual([]);
+});
 
 test("a sandbox of whose record an update is lost is detached when its pod and its namespace are gone", async () => {
   const lab = await pods(["c1", "c2"]);

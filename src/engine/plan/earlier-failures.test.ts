@@ -118,16 +118,13 @@ test.each([
 test.each([
   [3, false],
   [4, true],
-])(
-  "after %i sandboxes that were attached and got no DEL, the next one is refused: %s",
-  async (count, is) => {
-    const lab = podLab("a", { a: ["vendor"] }, { leftoverDuty: "daemon" });
-    for (let i = 1; i <= count; i++) {
-      const env = { CNI_CONTAINERID: `earlier-${i}`, CNI_NETNS: `/run/netns/earlier-${i}` };
-      lab.kernel.addNamespace(env.CNI_NETNS);
-      expect(await lab.add({ pod: web, env })).toMatchObject({ exitCode: 0 });
-    }
-    lab.plugins.calls.length = 0;
-    expect(await isRefused(lab)).toBe(is);
-  },
-);
+])("after %i attached sandboxes that got no DEL, the next is refused: %s", async (count, is) => {
+  const lab = podLab("a", { a: ["vendor"] }, { leftoverDuty: "daemon" });
+  for (let i = 1; i <= count; i++) {
+    const env = { CNI_CONTAINERID: `earlier-${i}`, CNI_NETNS: `/run/netns/earlier-${i}` };
+    lab.kernel.addNamespace(env.CNI_NETNS);
+    expect(await lab.add({ pod: web, env })).toMatchObject({ exitCode: 0 });
+  }
+  lab.plugins.calls.length = 0;
+  expect(await isRefused(lab)).toBe(is);
+});

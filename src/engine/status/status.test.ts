@@ -141,18 +141,15 @@ test.each<[string, JsonObject, number[]]>([
   ["the default network is a definition", { clusterNetwork: "red", ...describing }, [50, 11]],
   ["the runtime does not describe pods", { ...inline, ...notDescribing }, [50, 11]],
   ["the runtime's conf has no capabilities", inline, [50, 11]],
-])(
-  "status() agrees with add() while the API server is unavailable and %s",
-  async (_, conf, codes) => {
-    const lab = new EngineLab({ conf });
-    lab.source.notReady = "pods of this node have not been listed yet";
-    lab.source.failure = new CniError("TryAgainLater", "cannot read it from the API server");
-    // Only an ADD has runtimeConfig.
-    const status = await lab.status({ conf: { runtimeConfig: {} } });
-    const add = await lab.add({ pod: "default/web/uid-9" });
-    expect([status, add].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
-  },
-);
+])("status() agrees with add() while the API is unavailable and %s", async (_, conf, codes) => {
+  const lab = new EngineLab({ conf });
+  lab.source.notReady = "pods of this node have not been listed yet";
+  lab.source.failure = new CniError("TryAgainLater", "cannot read it from the API server");
+  // Only an ADD has runtimeConfig.
+  const status = await lab.status({ conf: { runtimeConfig: {} } });
+  const add = await lab.add({ pod: "default/web/uid-9" });
+  expect([status, add].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
+});
 
 test.each<[string, JsonObject, number[]]>([
   ["describes pods without being asked", { runtimeConfig: describing.runtimeConfig }, []],

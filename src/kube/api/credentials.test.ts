@@ -56,18 +56,12 @@ test.for([
   ["no current context", { "current-context": "" }, /current-context/],
   ["a missing context", { "current-context": "x" }, /context x/],
   ["an invalid server URL", { clusters: [{ name: "test", cluster: { server: "no" } }] }, /server/],
-] as const)(
-  "a kubeconfig with %s is rejected with an error that names its path",
-  async ([, change, message], { api }) => {
-    const path = await api.kubeconfig();
-    await writeFile(
-      path,
-      JSON.stringify({ ...JSON.parse(await readFile(path, "utf8")), ...change }),
-    );
-    await expect(kubeconfigCredentials(path)).rejects.toThrow(message);
-    await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
-  },
-);
+] as const)("a kubeconfig with %s is rejected by path", async ([, change, message], { api }) => {
+  const path = await api.kubeconfig();
+  await writeFile(path, JSON.stringify({ ...JSON.parse(await readFile(path, "utf8")), ...change }));
+  await expect(kubeconfigCredentials(path)).rejects.toThrow(message);
+  await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
+});
 
 test("basic authentication is left to the client library", async ({ api }) => {
   const user = { username: "u", password: "p" };

@@ -33,14 +33,11 @@ test.each([
   ["bridge", "host-local", gone],
   ["host-device", "host-local", {}],
   ["vendor", "host-local", gone],
-])(
-  "del() runs no IPAM plugin after plugin %s with IPAM plugin %s and options %j",
-  async (type, ipam, options) => {
-    const lab = await attached(type, ipam);
-    expect(await lab.del(options)).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(["tuning DEL eth0", `${type} DEL eth0`]);
-  },
-);
+])("del() runs no IPAM plugin after %s with %s and options %j", async (type, ipam, options) => {
+  const lab = await attached(type, ipam);
+  expect(await lab.del(options)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["tuning DEL eth0", `${type} DEL eth0`]);
+});
 
 test("del() repeats host-device without a namespace if its interface is gone, and releases the address", async () => {
   const lab = await attached("host-device");

@@ -133,22 +133,17 @@ test("del() with a refused plugin fails even if the interface is gone, as the pl
 test.each([
   { type: "ptp", conf: network("default-net", "ptp") },
   { type: "host-local", conf: withIpam("bridge") },
-])(
-  "del() counts $type as missing if the runtime has lost it, and its former directory is not trusted",
-  async (scene) => {
-    const lab = await attached(scene.conf);
-    lab.config = { delGraceMs: 60_000 };
-    lab.plugins.script("bridge DEL", lacksIpam);
-    lab.plugins.setLookup(scene.type, (path) =>
-      path.includes("/opt/cni/bin") ? refused : missing,
-    );
-    const moved = { env: { ...gone.env, CNI_PATH: "/new" } };
-    expect((await lab.del(moved)).json.msg).toMatch(/gives it up 60 s/);
-    lab.advance(61_000);
-    expect(await lab.del(moved)).toMatchObject({ exitCode: 0 });
-    expect(lab.records.keys).toEqual([]);
-  },
-);
+])("del() counts $type as missing in a directory that is not trusted", async (scene) => {
+  const lab = await attached(scene.conf);
+  lab.config = { delGraceMs: 60_000 };
+  lab.plugins.script("bridge DEL", lacksIpam);
+  lab.plugins.setLookup(scene.type, (path) => (path.includes("/opt/cni/bin") ? refused : missing));
+  const moved = { env: { ...gone.env, CNI_PATH: "/new" } };
+  expect((await lab.del(moved)).json.msg).toMatch(/gives it up 60 s/);
+  lab.advance(61_000);
+  expect(await lab.del(moved)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
 
 const yearMs = 365 * 86_400_000;
 
@@ -232,21 +227,18 @@ test("each network of a sandbox has its own grace period", async () => {
   expect(await del()).toMatchObject({ exitCode: 0 });
 });
 
-test.each([2, 8, 13, 80])(
-  "del() counts a plugin as missing that cannot be executed: errno %d",
-  async (code) => {
-    const lab = await attached(withIpam("bridge", "tuning"));
-    lab.config = { delGraceMs: 60_000 };
-    lab.plugins.script("bridge DEL", { ...ended("failed"), code });
-    expect((await lab.del(gone)).json).toMatchObject({
-      msg: expect.stringMatching(/gives it up 60 s/),
-      details: expect.stringContaining("PluginNotExecutable"),
-    });
-    lab.advance(60_000);
-    expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log().at(-1)).toBe("host-local DEL eth0");
-  },
-);
+test.each([2, 8, 13, 80])("del() counts a plugin as missing with errno %d", async (code) => {
+  const lab = await attached(withIpam("bridge", "tuning"));
+  lab.config = { delGraceMs: 60_000 };
+  lab.plugins.script("bridge DEL", { ...ended("failed"), code });
+  expect((await lab.del(gone)).json).toMatchObject({
+    msg: expect.stringMatching(/gives it up 60 s/),
+    details: expect.stringContaining("PluginNotExecutable"),
+  });
+  lab.advance(60_000);
+  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log().at(-1)).toBe("host-local DEL eth0");
+});
 
 test.each([28, 5])("del() waits while the shim cannot note a plugin: errno %d", async (code) => {
   const lab = await attached(withIpam("bridge"));

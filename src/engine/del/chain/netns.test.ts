@@ -40,22 +40,19 @@ test.each<{
   { added: one, from: link, deleted: one, at: link, ran: link },
   { added: one, from: link, deleted: another, at: link, ran: "" },
   { added: one, from: link, deleted: "mounted", at: link, ran: "" },
-])(
-  "del() in the namespace of $deleted, after an ADD in that of $added, passes $ran",
-  async (scene) => {
-    const { added, deleted, at = path, from = at === netns ? netns : path, record, ran } = scene;
-    const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
-    for (const each of [path, at, from]) lab.kernel.addNamespace(each);
-    expect(await lab.add({ env: environment(added, from) })).toMatchObject({ exitCode: 0 });
-    if (record === "no") {
-      const key = { containerId: "c1", ifName: "eth0" };
-      lab.records.damage(key, "both");
-      await lab.records.quarantine(key);
-    }
-    expect(await lab.del({ env: environment(deleted, at) })).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
-  },
-);
+])("del() in namespace of $deleted, after an ADD in that of $added, passes $ran", async (scene) => {
+  const { added, deleted, at = path, from = at === netns ? netns : path, record, ran } = scene;
+  const lab = new EngineLab({ conf: { delegates: [network("default-net", "ptp")] } });
+  for (const each of [path, at, from]) lab.kernel.addNamespace(each);
+  expect(await lab.add({ env: environment(added, from) })).toMatchObject({ exitCode: 0 });
+  if (record === "no") {
+    const key = { containerId: "c1", ifName: "eth0" };
+    lab.records.damage(key, "both");
+    await lab.records.quarantine(key);
+  }
+  expect(await lab.del({ env: environment(deleted, at) })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([ran]);
+});
 
 const first = { CNI_CONTAINERID: "first", CNI_NETNS: link };
 const uuid = "/run/netns/cni-0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";

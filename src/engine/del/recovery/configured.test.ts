@@ -103,18 +103,15 @@ test("DEL without a record passes no namespace in which another container has on
 test.each([
   ["first", "eth0", ["tuning DEL net1", "bridge DEL net1", "ptp DEL eth0"]],
   ["second", "eth1", ["tuning DEL net2", "bridge DEL net2", "ptp DEL eth1"]],
-])(
-  "DEL without a record of a container's %s attachment leaves the other one's interfaces",
-  async (_, ifName, log) => {
-    const lab = await attached();
-    await add(lab, { CNI_IFNAME: "eth1" });
-    lab.plugins.calls.length = 0;
-    loseRecord(lab, { ...sandbox, ifName });
-    expect(await lab.del({ env: { CNI_IFNAME: ifName } })).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(log);
-    expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, netns, netns]);
-  },
-);
+])("DEL without a record of a %s attachment leaves the other one's", async (_, ifName, log) => {
+  const lab = await attached();
+  await add(lab, { CNI_IFNAME: "eth1" });
+  lab.plugins.calls.length = 0;
+  loseRecord(lab, { ...sandbox, ifName });
+  expect(await lab.del({ env: { CNI_IFNAME: ifName } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(log);
+  expect(lab.plugins.calls.map((call) => call.netns)).toEqual([netns, netns, netns]);
+});
 
 test.each([
   [
@@ -127,21 +124,18 @@ test.each([
     ["ptp DEL eth1"],
     (lab: EngineLab) => lab.records.cutOff(sandbox),
   ],
-])(
-  "DEL without a record beside a damaged one of the container leaves its interfaces: %s",
-  async (_, log, damage) => {
-    const lab = await attached();
-    await add(lab, { CNI_IFNAME: "eth1" });
-    lab.kernel.addNamespace("/run/netns/c2");
-    await add(lab, { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" });
-    lab.records.cutOff({ ...sandbox, containerId: "c2" });
-    damage(lab);
-    loseRecord(lab, { ...sandbox, ifName: "eth1" });
-    lab.plugins.calls.length = 0;
-    expect(await lab.del({ env: { CNI_IFNAME: "eth1" } })).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(log);
-  },
-);
+])("DEL without a record leaves interfaces of a damaged one: %s", async (_, log, damage) => {
+  const lab = await attached();
+  await add(lab, { CNI_IFNAME: "eth1" });
+  lab.kernel.addNamespace("/run/netns/c2");
+  await add(lab, { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" });
+  lab.records.cutOff({ ...sandbox, containerId: "c2" });
+  damage(lab);
+  loseRecord(lab, { ...sandbox, ifName: "eth1" });
+  lab.plugins.calls.length = 0;
+  expect(await lab.del({ env: { CNI_IFNAME: "eth1" } })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(log);
+});
 
 test("DEL without a record runs only the default network, with a warning, if another one cannot be used", async () => {
   const lab = await attached();

@@ -23,24 +23,21 @@ test.each<["the same" | "another", record: "usable" | "damaged" | "damaged with 
   ["the same", "damaged"],
   ["the same", "damaged with its plan"],
   ["another", "usable"],
-])(
-  "DEL of an interface without a record leaves those of %s container, whose record is %s",
-  async (container, state) => {
-    const lab = await attached();
-    if (state !== "usable") lab.records.damage(sandbox, state === "damaged" ? "record" : "both");
-    const CNI_CONTAINERID = container === "another" ? "c0" : sandbox.containerId;
-    const env = { CNI_CONTAINERID, CNI_IFNAME: "eth1" };
-    expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
-    expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
-    expect(lab.logger.at("warn").join()).not.toContain("lost");
-    expect(lab.events.reasons).toEqual([]);
-    expect(lab.records.keys).toEqual(["c1@eth0"]);
-    lab.plugins.calls.length = 0;
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-    const isLost = state === "damaged with its plan";
-    expect(lab.plugins.log()).toEqual([...(isLost ? [] : ["bridge DEL net1"]), "ptp DEL eth0"]);
-  },
-);
+])("DEL without a record leaves those of %s container, %s", async (container, state) => {
+  const lab = await attached();
+  if (state !== "usable") lab.records.damage(sandbox, state === "damaged" ? "record" : "both");
+  const CNI_CONTAINERID = container === "another" ? "c0" : sandbox.containerId;
+  const env = { CNI_CONTAINERID, CNI_IFNAME: "eth1" };
+  expect(await lab.del({ ...web, env })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
+  expect(lab.logger.at("warn").join()).not.toContain("lost");
+  expect(lab.events.reasons).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  lab.plugins.calls.length = 0;
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  const isLost = state === "damaged with its plan";
+  expect(lab.plugins.log()).toEqual([...(isLost ? [] : ["bridge DEL net1"]), "ptp DEL eth0"]);
+});
 
 test.each(["lost", "damaged"])(
   "DEL of a second interface whose record is %s detaches its default network only",

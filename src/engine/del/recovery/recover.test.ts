@@ -162,13 +162,10 @@ test.each([
 test.each([
   ["a refusal", failed(7, "bandwidth: burst must be set with rate"), "burst"],
   ["a timeout", ended("timeout"), "timed out"],
-])(
-  "del() of a sandbox that is unknown fails, so that it is retried, after %s",
-  async (_, outcome, message) => {
-    const lab = new EngineLab();
-    lab.plugins.script("ptp DEL", outcome);
-    const { exitCode, json } = await lab.del();
-    expect(exitCode).toBe(1);
-    expect(json.msg).toContain(message);
-  },
-);
+])("del() of an unknown sandbox fails, to be retried, after %s", async (_, outcome, message) => {
+  const lab = new EngineLab();
+  lab.plugins.script("ptp DEL", outcome);
+  const { exitCode, json } = await lab.del();
+  expect(exitCode).toBe(1);
+  expect(json.msg).toContain(message);
+});

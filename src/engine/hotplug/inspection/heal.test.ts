@@ -52,15 +52,12 @@ test.each([
       ),
     ],
   ],
-] as const)(
-  "an interface that disappears, with inspect: %j [H-39]",
-  async (keys, found, events) => {
-    const own = await attachedWith(...keys);
-    own.lab.kernel.removeLink(netns, "net1");
-    expect(await inspect(own)).toEqual(found);
-    expect(own.newEvents()).toEqual(events);
-  },
-);
+] as const)("an interface disappears, with inspect: %j [H-39]", async (keys, found, events) => {
+  const own = await attachedWith(...keys);
+  own.lab.kernel.removeLink(netns, "net1");
+  expect(await inspect(own)).toEqual(found);
+  expect(own.newEvents()).toEqual(events);
+});
 
 test("an inspection does not have the agent wait for what plugins have left running, a change does", async () => {
   const own = await attachedWith("heal");
@@ -100,23 +97,20 @@ test.each([
   { config: { hotPlug: false }, heals: false },
   { config: { hotPlug: ["shop"] }, heals: false },
   { config: { hotPlug: ["shop", "default"] }, heals: true },
-])(
-  "with inspect: [heal] and $config, a lost interface is attached again: $heals",
-  async (scene) => {
-    const own = await attachedWith("heal");
-    own.lab.config = { ...own.lab.config, ...scene.config };
-    own.lab.kernel.removeLink(netns, "net1");
-    expect(await inspect(own)).toEqual({
-      lost: [expect.objectContaining({ reason: "InterfaceLost" })],
-      willHeal: scene.heals,
-    });
-    const next = scene.heals ? "it is attached again" : "delete the pod";
-    expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
-    const state = scene.heals ? "detaching" : "attached";
-    expect((await own.attachments())[1]).toMatchObject({ state });
-    expect(own.lab.journal).toEqual(scene.heals ? ["update c1@eth0"] : []);
-  },
-);
+])("with inspect: [heal] and $config, a lost interface is restored: $heals", async (scene) => {
+  const own = await attachedWith("heal");
+  own.lab.config = { ...own.lab.config, ...scene.config };
+  own.lab.kernel.removeLink(netns, "net1");
+  expect(await inspect(own)).toEqual({
+    lost: [expect.objectContaining({ reason: "InterfaceLost" })],
+    willHeal: scene.heals,
+  });
+  const next = scene.heals ? "it is attached again" : "delete the pod";
+  expect(own.newEvents()).toEqual([expect.stringContaining(next)]);
+  const state = scene.heals ? "detaching" : "attached";
+  expect((await own.attachments())[1]).toMatchObject({ state });
+  expect(own.lab.journal).toEqual(scene.heals ? ["update c1@eth0"] : []);
+});
 
 test("with hot-plug, an event says how to attach a lost network again", async () => {
   const own = await attachedWith("interfaces");
