@@ -144,35 +144,11 @@ test("del() without a record runs only the current default network if no other i
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() without a record passes on the runtime's prevResult and runtimeConfig, as without Plexus", async () => {
-  const plugin = { type: "portmap", capabilities: { portMappings: true } };
-  const list = { cniVersion: "0.4.0", name: "main", plugins: [{ type: "ptp" }, plugin] };
-  const lab = new EngineLab({ conf: { delegates: [list] } });
-  const prevResult = { cniVersion: "1.0.0", ips: [{ address: "10.0.0.7/24" }] };
-  const portMappings = [{ hostPort: 80, containerPort: 8080, protocol: "tcp" }];
-  await lab.del({ conf: { prevResult, runtimeConfig: { portMappings, ips: ["10.9.9.9"] } } });
-  const ips = [{ version: "4", address: "10.0.0.7/24" }];
-  expect(lab.plugins.calls.map(({ type, conf }) => ({ ...conf, type }))).toMatchObject([
-    {
-      type: "portmap",
-      prevResult: { cniVersion: "0.4.0", ips },
-      runtimeConfig: { portMappings },
-    },
-    { type: "ptp", prevResult: { cniVersion: "0.4.0", ips } },
-  ]);
-});
-
 test("del() without a record ignores an invalid prevResult", async () => {
   const lab = new EngineLab();
   const prevResult = { cniVersion: "1.0.0", ips: [{ address: "not one" }] };
   expect(await lab.del({ conf: { prevResult } })).toMatchObject({ exitCode: 0 });
   expect(lab.plugins.calls.map(({ conf }) => conf.prevResult)).toEqual([undefined]);
-});
-
-test("del() without a record returns the default network's failure", async () => {
-  const lab = new EngineLab();
-  lab.plugins.script("ptp DEL", failed(5, "lease locked"));
-  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
 });
 
 test("del() without a record succeeds with a warning if it finds no default network", async () => {

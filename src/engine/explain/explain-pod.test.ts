@@ -702,6 +702,7 @@ test.each<[title: string, Scenario, problems: string[]]>([
   ["the runtime's conf", { conf: { cniVersion: "1.0.0" } }, ["no default network is configured"]],
   ["the clusterNetwork of plexusd", { conf: {}, config: { clusterNetwork: "cbr0" } }, ["cbr0"]],
   ["neither", { conf: {} }, []],
+  ["neither, as another network", { conf: {}, annotation: "net-b" }, ["default/net-b"]],
 ])("explain reports that the default network is missing from %s", async (...[, scenario, says]) => {
   const { problems } = await explain({ ...never, ...scenario });
   expect(problems.map(({ message }) => message)).toEqual(
@@ -825,40 +826,4 @@ test("explain executes no plugin", async () => {
 
   expect(lab.plugins.calls).toEqual([]);
   expect(lab.records.writes).toEqual([]);
-});
-
-const unknownDefault: Scenario = { ...never, conf: {} };
-const missingDefault: Scenario = { ...unknownDefault, config: { clusterNetwork: "net-d" } };
-const withDefault = { annotations: { "v1.multus-cni.io/default-network": "default/net-a" } };
-const withoutDevices = new FakeDevices();
-withoutDevices.failure = new CniError("DevicesUnknown", "no answer");
-
-test.each<[title: string, Scenario, reasons: string[]]>([
-  ["an unknown default network", unknownDefault, []],
-  [
-    "an unknown default network and a missing one",
-    { ...unknownDefault, annotation: "net-b" },
-    ["NoNetworkFound"],
-  ],
-  ["a missing default network", missingDefault, ["MissingDefaultNetwork"]],
-  [
-    "a default network that the pod replaces",
-    { ...missingDefault, pod: withDefault },
-    ["MissingDefaultNetwork"],
-  ],
-  [
-    "devices that cannot be looked up",
-    {
-      ...never,
-      devices: withoutDevices,
-      before: ({ source }) =>
-        source.addNad("default/net-a", network("net-a", "sriov"), {
-          "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf",
-        }),
-    },
-    ["DevicesUnknown"],
-  ],
-])("explain finds with %s nothing but %j", async (_, scenario, reasons) => {
-  const { problems } = await explain(scenario);
-  expect(problems.map(({ reason }) => reason)).toEqual(reasons);
 });

@@ -722,18 +722,6 @@ test("a leftover that cannot be read does not fail the call", async () => {
   expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
 });
 
-test("a leftover whose plan a shim replays is skipped", async () => {
-  const lab = await withLeftover(["c2"]);
-  lab.advance(31_000);
-  lab.records.locked.add("c1");
-  await lab.status();
-  expect(forC1(lab)).toEqual([]);
-  lab.records.locked.clear();
-  lab.advance(61_000);
-  await lab.status();
-  expect(lab.records.keys).toEqual(["c2@eth0"]);
-});
-
 test("a shim that disconnects during a leftover's teardown ends the call and keeps the record", async () => {
   const lab = await withLeftover();
   lab.advance(31_000);
@@ -803,26 +791,6 @@ test("retryLeftover() retries one teardown at a time, until none is due", async 
   expect(lab.records.keys).toEqual(["c3@eth0"]);
 });
 
-test("retryLeftover() skips a container with a call in flight, and one that has just failed again", async () => {
-  const lab = await pods(["c1", "c2"]);
-  await failDels(lab, "c1", "c2");
-  lab.advance(31_000);
-  const release = Promise.withResolvers<void>();
-  lab.plugins.script("bridge DEL", async (call) => {
-    if (call.containerId === "c1") await release.promise;
-    return failed(5, "busy");
-  });
-  const own = lab.del(container("c1"));
-  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(true);
-  expect(lab.records.writes.at(-1)?.record).toMatchObject({
-    containerId: "c2",
-    teardown: { attempts: 2 },
-  });
-  expect(await lab.engine.retryLeftover(agent, lab.host())).toBe(false);
-  release.resolve();
-  await own;
-});
-
 test("retryAllLeftovers() tries each leftover once, due or not, and returns the outcomes", async () => {
   const lab = await pods(["c1", "c2", "c3", "c4"]);
   await failDels(lab, "c1", "c2", "c3");
@@ -852,16 +820,6 @@ test("retryAllLeftovers() says of a leftover whose plan a shim replays that a ca
   lab.records.locked.add("c1");
   expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toMatchObject([
     { remainsBecause: "a call for its container is in flight" },
-  ]);
-});
-
-test("retryAllLeftovers() returns a sandbox of an earlier boot that it detached", async () => {
-  const lab = await pods(["c1"]);
-  lab.bootId = "after-the-reboot";
-  lab.kernel.removeNamespace("/run/netns/c1");
-  lab.advance(11 * minute);
-  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toMatchObject([
-    { record: { containerId: "c1" }, remainsBecause: undefined },
   ]);
 });
 

@@ -67,14 +67,6 @@ test.each(["at once", "after the grace period"])(
   },
 );
 
-test("del() does not give up a failed ADD while the shim refuses to execute its plugin", async () => {
-  const lab = labOf(withIpam("bridge"), { add: mistake, del: ended("refused") });
-  lab.config = { delGraceMs: 0 };
-  await lab.add(web);
-  expect(await lab.del(web)).toMatchObject({ exitCode: 1 });
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-});
-
 test("del() does not give up a failed ADD while the shim refuses to execute its IPAM plugin", async () => {
   const lab = labOf(withIpam("bridge"), { add: failed(999, "no store") });
   lab.config = { delGraceMs: 0 };
@@ -180,13 +172,6 @@ test.each([2, 8, 13, 80])(
     expect(lab.records.keys).toEqual([]);
   },
 );
-
-test("a network whose first plugin cannot be executed owes nothing", async () => {
-  const lab = labOf(withIpam("bridge"), { add: { ...ended("failed"), code: 8 } });
-  expect((await lab.add(web)).json.details).toContain("PluginNotExecutable");
-  expect(lab.plugins.log("DEL")).toEqual([]);
-  expect(lab.records.keys).toEqual([]);
-});
 
 test("del() never gives up an attachment whose ADD succeeded with an invalid result", async () => {
   const lab = labOf(withIpam("bridge"), { add: exited(0, "invalid VLAN ID 5000"), del: mistake });

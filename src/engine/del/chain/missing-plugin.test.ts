@@ -71,24 +71,6 @@ test("del() with a missing plugin runs its IPAM plugin with the same input to re
   expect(ipam).toMatchObject({ env: bridge?.env, stdin: bridge?.stdin });
 });
 
-test("del() succeeds if both a plugin and its IPAM plugin are missing", async () => {
-  const lab = await attached(withIpam("bridge"), "bridge", "host-local");
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  expect(lab.records.keys).toEqual([]);
-});
-
-test("del() with a missing plugin fails if its IPAM plugin fails, and succeeds when retried", async () => {
-  const lab = await attached(withIpam("bridge"), "bridge");
-  lab.plugins.script("host-local DEL", failed(11, "store is locked"));
-  expect((await lab.del(gone)).json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining('plugin type="host-local" failed (delete): store is locked'),
-  });
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-  lab.plugins.unscript("host-local DEL");
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-});
-
 /** What plugins say whose IPAM plugin is missing: libcni's words. */
 const lacksIpam = failed(999, 'failed to find plugin "host-local" in path [/opt/cni/bin]');
 

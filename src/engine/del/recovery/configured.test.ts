@@ -1,7 +1,5 @@
 import { expect, test } from "vitest";
 import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
-import { failed } from "#engine/testing/fake-plugins.ts";
-import { gone } from "#engine/testing/pod-lab.ts";
 
 /* Sandboxes without a pod whose record and plan are lost: what is left is the call's configuration. */
 
@@ -54,26 +52,6 @@ test("DEL without a record passes each network what its ADD got", async () => {
   expect(tuning?.conf).not.toHaveProperty("runtimeConfig");
   expect(tuning?.conf).not.toHaveProperty("prevResult");
   expect(tuning?.env.CNI_ARGS).not.toContain("IP=");
-});
-
-test("DEL without a record detaches the other networks if one fails, and can be repeated", async () => {
-  const lab = await attached();
-  loseRecord(lab);
-  lab.plugins.script("tuning DEL", failed(117, "busy"));
-  expect((await lab.del()).json).toMatchObject({ code: 117, msg: expect.stringContaining("busy") });
-  expect(lab.plugins.log()).toContain("ptp DEL eth0");
-  lab.plugins.unscript("tuning DEL");
-  lab.plugins.calls.length = 0;
-  expect(await lab.del()).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
-});
-
-test("DEL without a record detaches every network if the namespace is gone", async () => {
-  const lab = await attached();
-  loseRecord(lab);
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(everything);
-  expect(lab.plugins.calls.map((call) => call.netns)).toEqual(["", "", ""]);
 });
 
 test("DEL without a record passes the further delegates no namespace without the default network's interface", async () => {

@@ -100,14 +100,6 @@ test.each([
   },
 );
 
-test("a look at addresses alone reports no lost interface", async () => {
-  const { pod, look } = await attached();
-  pod.newEvents();
-  pod.lab.kernel.removeLink(netns, "net1");
-  await look();
-  expect(pod.newEvents()).toEqual([]);
-});
-
 type Changed = (lab: EngineLab) => unknown;
 
 const beginDel: Changed = ({ records }) => records.beginDel(sandbox, "2026-01-01T00:00:00Z");

@@ -25,12 +25,6 @@ test("an interface of a user-space driver, which the kernel does not have, is no
   expect(own.newEvents()).toEqual([]);
 });
 
-test("interfaces that are there are no event [H-39]", async () => {
-  const own = await attachedWith("heal");
-  expect(await inspect(own)).toEqual({ lost: [], willHeal: false });
-  expect(own.newEvents()).toEqual([]);
-});
-
 test.each([
   [[], { lost: [], willHeal: false }, []],
   [["addresses"], { lost: [], willHeal: false }, []],
