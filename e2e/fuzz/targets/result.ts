@@ -9,15 +9,12 @@ import { exited } from "#cni/testing/fake-delegates.ts";
 import { supportedVersions } from "#cni/versions.ts";
 import { jsonTokens, must, refusing, type Target } from "../target.ts";
 
-const context = (command: string) => ({
-  call: {
-    type: "t",
-    searchPath: ["/opt/cni/bin"],
-    env: { CNI_COMMAND: command, CNI_IFNAME: "net1" },
-    stdin: "",
-    timeoutMs: 1000,
-  },
-  network: "n",
+const call = (command: string) => ({
+  type: "t",
+  searchPath: ["/opt/cni/bin"],
+  env: { CNI_COMMAND: command, CNI_IFNAME: "net1" },
+  stdin: "",
+  timeoutMs: 1000,
 });
 
 /** What a delegate prints: a result, an error, its versions, or anything on stderr. */
@@ -39,15 +36,14 @@ export const result: Target = {
   ],
   read(input) {
     for (const version of supportedVersions) {
-      const raw = refusing(() => readAddOutput(input, version, context("ADD")));
+      const raw = refusing(() => readAddOutput(input, version, call("ADD")));
       if (raw === undefined) break;
       const read = parseResult(raw, { fallbackVersion: version });
       refusing(() => printResult(formatResult(read, "1.1.0")));
     }
-    refusing(() => readVersions(input, context("VERSION")));
+    refusing(() => readVersions(input, call("VERSION")));
     for (const outcome of [exited(1, input), exited(1, "", input)]) {
-      for (const command of ["ADD", "DEL"])
-        checkMessage(delegateFailure(outcome, context(command)));
+      for (const command of ["ADD", "DEL"]) checkMessage(delegateFailure(outcome, call(command)));
     }
   },
 };

@@ -18,7 +18,6 @@ test.each([50, 51])(
     await expect(statusNetwork(listOf("1.1.0"), limits, fake.run)).rejects.toMatchObject({
       code,
       message: 'plugin type="b" failed (status): not now',
-      ifName: "",
     });
     expect(fake.types).toEqual(["a", "b"]);
   },

@@ -41,7 +41,7 @@ test("addNetwork() passes the result of each plugin to the next one as prevResul
 test("addNetwork() stops at the first error of a plugin or of the shim, without a rollback [R-0.3-15] [R-1.0-23] [X-01]", async () => {
   const failure = { code: 7, msg: "bad subnet", details: "10.0.0.0/33" };
   const fake = new FakeDelegates({ a: exited(0, result), b: exited(1, failure) });
-  const bad = { name: "DelegateError", network: "n", ifName: "net1", pluginType: "b" };
+  const bad = { name: "DelegateError", pluginType: "b" };
   await expect(addNetwork(abc, rt, fake)).rejects.toMatchObject({
     ...{ ...bad, code: 7, message: 'plugin type="b" failed (add): bad subnet' },
     details: "10.0.0.0/33",

@@ -12,7 +12,7 @@ import {
   type RuntimeConf,
   versionCall,
 } from "./delegate-calls.ts";
-import { type DelegateContext, type DelegateError, delegateFailure } from "./delegate-error.ts";
+import { type DelegateError, delegateFailure } from "./delegate-error.ts";
 import {
   type AddedNetwork,
   inListVersion,
@@ -44,9 +44,8 @@ export async function addNetwork(
   let added: AddedNetwork | undefined;
   for (const plugin of list.plugins) {
     const call = attachmentCall({ list, plugin, rt }, "ADD", added?.raw ?? rt.prevResult);
-    const context = { call, network: list.name };
-    const { stdout } = await execute(context, run);
-    added = readAddOutput(stdout, list.cniVersion, context);
+    const { stdout } = await execute(call, run);
+    added = readAddOutput(stdout, list.cniVersion, call);
     onResult?.(added.raw);
   }
   if (added === undefined) throw new CniError("InvalidNetworkConfig", "no plugins in list");
@@ -93,7 +92,7 @@ export async function checkNetwork(
   const known = inListVersion(options.prevResult, list.cniVersion);
   for (const plugin of list.plugins) {
     const call = attachmentCall({ list, plugin, rt }, "CHECK", known);
-    await execute({ call, network: list.name }, options.run);
+    await execute(call, options.run);
   }
 }
 
@@ -109,7 +108,7 @@ export async function statusNetwork(
   if (!isAtLeast(list.cniVersion, "1.1.0")) return;
   for (const plugin of list.plugins) {
     const call = networkCall({ list, plugin, limits }, "STATUS");
-    await execute({ call, network: list.name }, run);
+    await execute(call, run);
   }
 }
 
@@ -124,7 +123,7 @@ export async function gcNetwork(
   for (const plugin of list.plugins) {
     const call = networkCall({ list, plugin, limits: options }, "GC", valid);
     const outcome = await options.run(call);
-    if (!succeeded(outcome)) errors.push(delegateFailure(outcome, { call, network: list.name }));
+    if (!succeeded(outcome)) errors.push(delegateFailure(outcome, call));
   }
   return errors;
 }
@@ -134,20 +133,20 @@ export async function gcNetwork(
  * @throws DelegateError when it fails otherwise, or its answer is incomplete
  */
 export async function versionOf(type: string, limits: DelegateLimits, run: RunDelegate) {
-  const context = { call: versionCall(type, limits), network: "" };
-  const outcome = await run(context.call);
-  if (succeeded(outcome)) return readVersions(outcome.stdout, context);
-  const failure = delegateFailure(outcome, context);
+  const call = versionCall(type, limits);
+  const outcome = await run(call);
+  if (succeeded(outcome)) return readVersions(outcome.stdout, call);
+  const failure = delegateFailure(outcome, call);
   if (failure.message.endsWith(": unknown CNI_COMMAND: VERSION")) {
     return { cniVersion: "0.1.0", supportedVersions: ["0.1.0"] };
   }
   throw failure;
 }
 
-async function execute(context: DelegateContext, run: RunDelegate): Promise<DelegateOutcome> {
-  const outcome = await run(context.call);
+async function execute(call: DelegateCall, run: RunDelegate): Promise<DelegateOutcome> {
+  const outcome = await run(call);
   if (succeeded(outcome)) return outcome;
-  throw delegateFailure(outcome, context);
+  throw delegateFailure(outcome, call);
 }
 
 function succeeded(outcome: DelegateOutcome): boolean {

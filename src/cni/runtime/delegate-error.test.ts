@@ -16,7 +16,7 @@ const call: DelegateCall = {
 const del = { ...call, env: { ...call.env, CNI_COMMAND: "DEL" } };
 
 function failure(outcome: DelegateOutcome, context: DelegateCall = call): DelegateError {
-  return delegateFailure(outcome, { call: context, network: "n" });
+  return delegateFailure(outcome, context);
 }
 
 const noMessage = "netplugin failed with no error message";
@@ -53,7 +53,7 @@ test.each<[unknown, number, string, string?]>([
     expect(error).toBeInstanceOf(DelegateError);
     expect(error).toMatchObject({
       ...{ code, details, message: `plugin type="t" failed (add): ${message}` },
-      ...{ network: "n", ifName: "net1", pluginType: "t" },
+      pluginType: "t",
     });
   },
 );

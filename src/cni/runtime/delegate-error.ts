@@ -10,32 +10,15 @@ import { type Reason, reasonRow } from "#lib/reasons.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "./delegate.ts";
 import { withMeantPlugin } from "./meant-plugin.ts";
 
-interface DelegateErrorOptions extends CniErrorOptions {
-  readonly network: string;
-  /** "" for STATUS and GC, which have no interface. */
-  readonly ifName: string;
-  readonly pluginType: string;
-}
-
-/** A delegate's failure, with its code, message and network. */
+/** A delegate's failure, with its code and message. */
 export class DelegateError extends CniError {
   override readonly name = "DelegateError";
-  readonly network: string;
-  readonly ifName: string;
   readonly pluginType: string;
 
-  constructor(code: number, message: string, options: DelegateErrorOptions) {
+  constructor(code: number, message: string, options: CniErrorOptions & { pluginType: string }) {
     super(code, message, options);
-    this.network = options.network;
-    this.ifName = options.ifName;
     this.pluginType = options.pluginType;
   }
-}
-
-/** The command, and its network. */
-export interface DelegateContext {
-  readonly call: DelegateCall;
-  readonly network: string;
 }
 
 /** An error object is flat, so its brace is among the last. */
@@ -50,30 +33,28 @@ interface Diagnosis {
 }
 
 /** The error of a failed execution: the error object on stdout, or else its outcome. */
-export function delegateFailure(outcome: DelegateOutcome, context: DelegateContext): DelegateError {
-  return delegateError(diagnose(outcome, context.call), context);
+export function delegateFailure(outcome: DelegateOutcome, call: DelegateCall): DelegateError {
+  return delegateError(diagnose(outcome, call), call);
 }
 
 /** The error of a delegate that succeeded but printed an invalid result. */
-export function delegateOutputError(error: CniError, context: DelegateContext): DelegateError {
+export function delegateOutputError(error: CniError, call: DelegateCall): DelegateError {
   const { code, message } = error;
   const reason = code === CniErrorCode.DecodingFailure ? "PluginOutput" : error.reason;
-  return delegateError(omitUndefined({ code, reason, message }), context, error);
+  return delegateError(omitUndefined({ code, reason, message }), call, error);
 }
 
 function delegateError(
   { code, message, details, reason }: Diagnosis,
-  { call, network }: DelegateContext,
+  { type: pluginType, env }: DelegateCall,
   cause?: unknown,
 ): DelegateError {
-  const command = call.env.CNI_COMMAND ?? "";
+  const command = env.CNI_COMMAND ?? "";
   // libcni's names of the commands.
   const verb = command === "DEL" ? "delete" : command.toLowerCase();
-  const prefix = notExecuted.has(reason) ? "" : `plugin type="${call.type}" failed (${verb}): `;
+  const prefix = notExecuted.has(reason) ? "" : `plugin type="${pluginType}" failed (${verb}): `;
   return new DelegateError(code, `${prefix}${joinLines(withMeantPlugin(message))}`, {
-    network,
-    ifName: call.env.CNI_IFNAME ?? "",
-    pluginType: call.type,
+    pluginType,
     details: details && joinLines(details),
     reason,
     cause,

@@ -7,7 +7,8 @@ import { parseResult } from "#cni/result/parse.ts";
 import type { Result } from "#cni/result/result.ts";
 import { resultFamily } from "#cni/versions.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
-import { type DelegateContext, delegateOutputError, quoteOutput } from "./delegate-error.ts";
+import type { DelegateCall } from "./delegate.ts";
+import { delegateOutputError, quoteOutput } from "./delegate-error.ts";
 
 /** The result of an ADD. */
 export interface AddedNetwork {
@@ -23,9 +24,9 @@ export interface AddedNetwork {
 export function readAddOutput(
   stdout: string,
   cniVersion: string,
-  context: DelegateContext,
+  call: DelegateCall,
 ): AddedNetwork {
-  return reading(context, () => {
+  return reading(call, () => {
     checkTextLimit(limits.result, stdout, "the result");
     if (stdout.trim() === "") {
       throw new CniError("DecodingFailure", "cannot decode result: nothing was printed");
@@ -54,10 +55,10 @@ function convert(printed: unknown, cniVersion: string): AddedNetwork {
 }
 
 /** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */
-export function readVersions(stdout: string, context: DelegateContext) {
+export function readVersions(stdout: string, call: DelegateCall) {
   const subject = "decoding version info";
   const options = { subject, reason: "DecodingFailure", foldCase: true } as const;
-  return reading(context, () =>
+  return reading(call, () =>
     readDocument(parseOutput(stdout, subject), options, (fields) => {
       const cniVersion = fields.required("cniVersion");
       const listed = fields.strings("supportedVersions");
@@ -79,11 +80,11 @@ function parseOutput(stdout: string, subject: string): Json {
   }
 }
 
-function reading<T>(context: DelegateContext, read: () => T): T {
+function reading<T>(call: DelegateCall, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof CniError) throw delegateOutputError(error, context);
+    if (error instanceof CniError) throw delegateOutputError(error, call);
     throw error;
   }
 }

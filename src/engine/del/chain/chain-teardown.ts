@@ -325,7 +325,7 @@ class ChainTeardown {
   }
 
   #failure({ call, outcome }: FailedDel, addition = ""): CniError {
-    const error = delegateFailure(outcome, { call, network: this.#chain.network });
+    const error = delegateFailure(outcome, call);
     return addition === "" ? error : error.withMessage(`${error.message}${addition}`);
   }
 }
