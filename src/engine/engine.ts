@@ -36,7 +36,6 @@ import type { CalledPod, Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import { type PodDescription, podDescription } from "#engine/status/described-pods.ts";
 import { status } from "#engine/status/status.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -60,8 +59,6 @@ export class Engine {
   readonly history = new CallHistory();
   /** What is found about running pods. */
   readonly findings: PodFindings;
-  /** What the last ADD of a pod said about the runtime. */
-  #lastAdd: PodDescription | undefined;
   /** The node's, or of the last call that needed its default network. */
   #conf: JsonObject = {};
 
@@ -146,14 +143,11 @@ export class Engine {
 
   async #execute(ctx: CallContext, request: PluginRequest): Promise<JsonObject | undefined> {
     // STATUS waits for no other call.
-    if (request.command === "STATUS") return void (await status(ctx, request, this.#lastAdd));
+    if (request.command === "STATUS") return void (await status(ctx, request));
     if (request.command === "GC") return void (await gc(ctx, request, this.#locks));
     const { containerId } = request;
     using _lock = await ctx.trace.phase("lock", () => this.#locks.acquire(containerId));
-    if (request.command === "ADD") {
-      this.#lastAdd = podDescription(request) ?? this.#lastAdd;
-      return await add(ctx, request);
-    }
+    if (request.command === "ADD") return await add(ctx, request);
     if (request.command === "CHECK") return void (await check(ctx, request));
     if ((await del(ctx, request)) !== "late") await this.#expectNoRecord(ctx, request);
     return undefined;

@@ -151,28 +151,6 @@ test.each<[string, JsonObject, number[]]>([
   expect([status, add].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
 });
 
-test.each<[string, JsonObject, number[]]>([
-  ["describes pods without being asked", { runtimeConfig: describing.runtimeConfig }, []],
-  ["is asked to describe pods, and does not", { capabilities: describing.capabilities }, [11, 50]],
-])(
-  "status() says what the last add() has found if the API server is unavailable and the runtime %s",
-  async (_, { runtimeConfig = {}, ...conf }, codes) => {
-    const lab = new EngineLab({ conf: { ...inline, ...conf } });
-    lab.source.notReady = "pods of this node have not been listed yet";
-    lab.source.failure = new CniError("TryAgainLater", "cannot read it from the API server");
-    const add = await lab.add({ pod: "default/web/uid-9", conf: { runtimeConfig } });
-    lab.kernel.addNamespace("/run/netns/c2");
-    // A sandbox that is no pod says nothing about pods.
-    await lab.add({ env: { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2" } });
-    const status = await lab.status();
-    expect([add, status].flatMap(({ json }) => json.code ?? [])).toEqual(codes);
-    // Another configuration may have another effect.
-    const isDeclared = conf.capabilities === undefined;
-    const other = { capabilities: { [podAnnotationsCapability]: isDeclared } };
-    expect((await lab.status({ conf: other })).exitCode).toBe(isDeclared ? 0 : 1);
-  },
-);
-
 test("status() and add() use the definition of the default network that is known while the API server is unavailable", async () => {
   const lab = new EngineLab({ conf: { clusterNetwork: "red", ...describing } });
   lab.source.addNad("kube-system/red", network("red", "ptp"));

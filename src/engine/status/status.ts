@@ -9,7 +9,7 @@ import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import { readinessProblem } from "#engine/plan/readiness.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
-import { type PodDescription, runtimeDescribesPods } from "./described-pods.ts";
+import { podAnnotationsCapability } from "#npwg/object-meta.ts";
 
 /**
  * Time for all plugins together. The kubelet counts the runtime as dead after 30 s without an
@@ -20,16 +20,13 @@ const pluginsMaxMs = 10_000;
 /**
  * STATUS: ready when an ADD would attach a pod that requests no networks, by the code of ADD. Also
  * asks the default network's plugins that have a STATUS (CNI ≥ 1.1.0).
- * @param lastAdd what the last ADD of a pod said about the runtime
  * @throws CniError 50, or the plugin's 50 or 51
  */
-export async function status(
-  ctx: CallContext,
-  request: StatusRequest,
-  lastAdd: PodDescription | undefined,
-): Promise<void> {
-  // Whether pods can be looked up is irrelevant if the runtime describes them.
-  const source = runtimeDescribesPods(request.conf, lastAdd) ? undefined : ctx.deps.source;
+export async function status(ctx: CallContext, request: StatusRequest): Promise<void> {
+  // Whether pods can be looked up is irrelevant if the runtime describes them: those that call STATUS
+  // (containerd 2, CRI-O) do if the conf asks for it.
+  const isDescribed = request.conf.capabilities[podAnnotationsCapability] === true;
+  const source = isDescribed ? undefined : ctx.deps.source;
   const reason = (await readinessProblem(ctx))?.message ?? source?.notReadyReason();
   if (reason !== undefined) throw notAvailable(reason);
   try {
