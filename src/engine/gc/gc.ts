@@ -36,18 +36,11 @@ const waitMaxMs = 600_000;
  * @throws CniError when a plugin or a DEL failed, 102 for several of them
  */
 export async function gc(ctx: CallContext, request: GcRequest, locks: SandboxLocks): Promise<void> {
-  using staleLocks = new DisposableStack();
-  const { stale, errors } = await collect(ctx, request, { locks, staleLocks });
+  const { stale, errors } = await collect(ctx, request, locks);
   using _collection = await locks.all.shared();
-  const all = [...errors, ...(await detachStale(ctx, stale, request))];
+  const all = [...errors, ...(await detachStale(ctx, stale, { path: request.path, locks }))];
   if (all.length > 0)
     throw combineErrors(all, `garbage collection ended with ${all.length} errors`);
-}
-
-interface CollectOptions {
-  readonly locks: SandboxLocks;
-  /** Gets the locks of the stale sandboxes. */
-  readonly staleLocks: DisposableStack;
 }
 
 /**
@@ -69,7 +62,7 @@ interface CollectOptions {
 async function collect(
   ctx: CallContext,
   request: GcRequest,
-  { locks, staleLocks }: CollectOptions,
+  locks: SandboxLocks,
 ): Promise<{ stale: RecordList; errors: CniError[] }> {
   const { clock } = ctx.deps;
   const begunMs = clock();
@@ -103,7 +96,7 @@ async function collect(
   await addMultusSandboxes(ctx, networks);
   await addCachedAdds(ctx, networks);
   errors.push(...(await collectNetworks(ctx, networks.complete(fromRuntime), pluginsMaxMs)));
-  return { stale: lockStale(stale, { locks, staleLocks }), errors };
+  return { stale, errors };
 }
 
 /**
@@ -133,23 +126,6 @@ async function excludeOthers({ signal }: CallContext, locks: SandboxLocks): Prom
     const message = `garbage collection did not begin: other operations have been running for ${stepMaxMs / 1000} s; repeat it later`;
     throw new CniError("TryAgainLater", message, { cause });
   }
-}
-
-/**
- * Locks stale sandboxes while no other operation runs: later, one that waits for that could be
- * first. Leaves out sandboxes that another GC holds: it continues when its shim has gone.
- */
-function lockStale(
-  { records, damaged }: RecordList,
-  { locks, staleLocks }: CollectOptions,
-): RecordList {
-  const containers = new Set([...records, ...damaged].map(({ containerId }) => containerId));
-  const held = new Set<string>();
-  for (const containerId of containers) {
-    if (staleLocks.use(locks.tryAcquire(containerId)) !== undefined) held.add(containerId);
-  }
-  const isHeld = ({ containerId }: RecordKey): boolean => held.has(containerId);
-  return { records: records.filter(isHeld), damaged: damaged.filter(isHeld) };
 }
 
 /** Adds the attachments of another engine: the runtime knows none of its containers. */

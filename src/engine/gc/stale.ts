@@ -1,6 +1,6 @@
 import { CniError } from "#cni/error.ts";
-import type { GcRequest } from "#cni/plugin/request.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { collectErrors } from "#engine/del/failures.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
@@ -29,14 +29,15 @@ export async function markStale(ctx: CallContext, { records }: RecordList): Prom
 
 /**
  * Detaches stale sandboxes for a few seconds, concurrently with other operations: never retried
- * ones first, then by the last failure. The caller holds the locks of the sandboxes.
+ * ones first, then by the last failure. Leaves out those on which another operation runs, such as a GC
+ * that continues when its shim has gone.
  * @returns the errors; one has the number of sandboxes that were not reached
  * @throws HostGoneError when the shim has gone
  */
 export async function detachStale(
   ctx: CallContext,
   { records, damaged }: RecordList,
-  { path }: GcRequest,
+  { path, locks }: { readonly path: readonly string[]; readonly locks: SandboxLocks },
 ): Promise<CniError[]> {
   const budget = new TimeBudget(ctx.deps.clock, budgetMs);
   const detachListed = async (listed: AttachmentRecord): Promise<void> => {
@@ -46,11 +47,13 @@ export async function detachStale(
     await detachRecordOfOthers(ctx, stored, { path, budget });
   };
   const steps = [
-    ...byLastFailure(records).map((record) => () => detachListed(record)),
-    ...damaged.map((record) => () => detachDamaged(ctx, record, { path, budget })),
+    ...byLastFailure(records).map((of) => ({ of, step: () => detachListed(of) })),
+    ...damaged.map((of) => ({ of, step: () => detachDamaged(ctx, of, { path, budget }) })),
   ];
   let notReached = 0;
-  const errors = await collectErrors(steps, async (step) => {
+  const errors = await collectErrors(steps, async ({ of, step }) => {
+    using sandbox = locks.tryAcquire(of.containerId);
+    if (sandbox === undefined) return;
     if (budget.remainingMs >= 1) await step();
     else notReached++;
   });

@@ -4,7 +4,6 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
 import { isCertainlyOver } from "#engine/del/signs-of-life.ts";
-import { loadStored } from "#engine/del/stored.ts";
 import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
@@ -136,14 +135,13 @@ export class Leftovers {
     if (await records.isLocked(record.containerId)) return false;
     this.#notBefore.set(name, clock() + leftoverBackoffMs(1));
     try {
-      const stored = await loadStored(records, record);
-      if (stored.state !== "damaged" || !stored.record.isIncomplete) return false;
-      await detachDamaged(ctx, stored.record, { path, budget: new TimeBudget(clock, budgetMs) });
+      const budget = new TimeBudget(clock, budgetMs);
+      return await detachDamaged(ctx, record, { path, budget });
     } catch (error) {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "cannot detach a sandbox whose record was lost");
+      return true;
     }
-    return true;
   }
 
   /** Retries every leftover once, due or not. @throws HostGoneError; Error if none can be listed */
