@@ -17,15 +17,12 @@ function result(body: object, cniVersion = "1.1.0"): Result {
   return parseResult({ cniVersion, ...body }, { fallbackVersion: cniVersion });
 }
 
-function status(
-  body: object | undefined,
-  changes: Partial<AttachmentOutcome> = {},
-): NetworkStatus[] {
+function status(body: object, changes: Partial<AttachmentOutcome> = {}): NetworkStatus[] {
   return buildNetworkStatus({
     displayName: "ns/net",
     isDefault: false,
     ifName: "net1",
-    result: body === undefined ? undefined : result(body),
+    result: result(body),
     ...changes,
   });
 }
@@ -120,7 +117,7 @@ describe("buildNetworkStatus()", () => {
       ip6: { ip: "2001:db8::2/64", routes: [{ dst: "::/0", gw: "2001:db8::1" }] },
       dns: { nameservers: ["10.0.0.53"] },
     };
-    expect(status(undefined, { result: result(old, "0.2.0") })).toEqual([
+    expect(status({}, { result: result(old, "0.2.0") })).toEqual([
       {
         name: "ns/net",
         interface: "net1",
@@ -214,10 +211,7 @@ describe("buildNetworkStatus()", () => {
   };
   const deviceInfo = { type: "pci", version: "1.1.0", pci: { "pci-address": "0000:04:00.5" } };
 
-  test.each<
-    [what: string, result: object | undefined, Partial<AttachmentOutcome>, Partial<NetworkStatus>]
-  >([
-    ["no details without a result", undefined, { isDefault: true }, { default: true }],
+  test.each<[what: string, result: object, Partial<AttachmentOutcome>, Partial<NetworkStatus>]>([
     ["no details of an empty result", {}, {}, {}],
     ["that it is the default network", {}, { isDefault: true }, { default: true }],
     ["no mac of an interface without a name", { interfaces: [{ ...eth0, name: "" }] }, {}, {}],

@@ -41,10 +41,8 @@ export interface AttachmentOutcome {
   readonly isDefault: boolean;
   /** CNI_IFNAME of its ADD. */
   readonly ifName: string;
-  /** The result with the routes as they are in the pod; undefined when plugins printed none. */
-  readonly result: Result | undefined;
-  /** The version in which plugins printed the result. @default the result's own */
-  readonly resultVersion?: string;
+  /** The result with the routes as they are in the pod. */
+  readonly result: Result;
   /** The pod's `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[] | undefined;
   readonly deviceInfo?: JsonObject | undefined;
@@ -53,14 +51,12 @@ export interface AttachmentOutcome {
 /**
  * The status elements of one attachment. The first describes the first interface with a sandbox
  * (§5.1.1); as in Multus, each further sandbox interface has an element. Without a sandbox
- * interface or result there is the minimal element of §5.1.1, where Multus writes none. Exactly one
- * element is `default` (§5.3.5): see {@link mainInterface}.
+ * interface there is the minimal element of §5.1.1, where Multus writes none. Exactly one element is `default` (§5.3.5): see {@link mainInterface}.
  */
 export function buildNetworkStatus(outcome: AttachmentOutcome): NetworkStatus[] {
   const { result } = outcome;
-  if (result === undefined) return [element(outcome, {})];
   const sandboxed = sandboxInterfaces(result);
-  if (sandboxed.length === 0) return [element(outcome, withoutInterface(outcome, result))];
+  if (sandboxed.length === 0) return [element(outcome, withoutInterface(outcome))];
   const indexes = sandboxed.map(({ index }) => index);
   const main = mainInterface(result, indexes);
   const ips = ipsByIndex(result, indexes);
@@ -96,10 +92,9 @@ interface Attached {
  * and not only the first, because a dual-stack pod has one of each family. Results before 0.3.0
  * have no interfaces; the call's interface counts (§5.3.2.1).
  */
-function withoutInterface(outcome: AttachmentOutcome, result: Result): Attached {
+function withoutInterface({ ifName, result }: AttachmentOutcome): Attached {
   const ips = result.ips.filter((ip) => ip.interface === undefined).map(bareIp);
-  const isOld = resultFamily(outcome.resultVersion ?? result.cniVersion) === "0.2";
-  return isOld ? { link: { name: outcome.ifName }, ips } : { ips };
+  return resultFamily(result.cniVersion) === "0.2" ? { link: { name: ifName }, ips } : { ips };
 }
 
 /** The entries of a network-status annotation; none when it cannot be read. */
@@ -133,7 +128,7 @@ function ipsByIndex({ ips }: Result, indexes: readonly number[]): Map<number, re
 }
 
 function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkStatus {
-  const gateways = outcome.result === undefined ? [] : defaultGateways(outcome.result);
+  const gateways = defaultGateways(outcome.result);
   const selected = outcome.defaultRoute?.length === 0 ? gateways : outcome.defaultRoute;
   const hasName = link !== undefined && link.name !== "";
   return omitUndefined({
@@ -143,7 +138,7 @@ function element(outcome: AttachmentOutcome, { link, ips }: Attached): NetworkSt
     mac: hasName ? link.mac || undefined : undefined,
     mtu: hasName ? link.mtu || undefined : undefined,
     default: outcome.isDefault,
-    dns: outcome.result?.dns ?? {},
+    dns: outcome.result.dns ?? {},
     "device-info": outcome.deviceInfo,
     gateway: nonEmpty(gateways),
     "default-route": nonEmpty(selected),

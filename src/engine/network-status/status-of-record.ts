@@ -50,13 +50,13 @@ async function entriesOf(
   const { recorded } = known;
   if (recorded.result === undefined) return [];
   const { ignoredRequests, addresses = {} } = recorded;
-  const resultVersion = String(recorded.conf.cniVersion ?? "");
-  const result = known.result ?? parseResult(recorded.result, { fallbackVersion: resultVersion });
+  const fallbackVersion = String(recorded.conf.cniVersion ?? "");
+  const result = known.result ?? parseResult(recorded.result, { fallbackVersion });
   const { auxiliaryCNIChainName } = ctx.config;
   const isAuxiliary = !recorded.isDefault && recorded.displayName === auxiliaryCNIChainName;
   if (!isVisible({ planned: { isAuxiliary }, result })) return [];
   const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
-  const outcome = { ...recorded, result, resultVersion, deviceInfo };
+  const outcome = { ...recorded, result, deviceInfo };
   return buildNetworkStatus(outcome).map((status, i) => {
     const ips = addresses[status.interface ?? ""] ?? status.ips;
     const ignored = i === 0 ? ignoredRequests : undefined;
