@@ -3,7 +3,7 @@ import type { CniError } from "#cni/error.ts";
 import { formatResult, printResult } from "#cni/result/format.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import { delegateFailure } from "#cni/runtime/delegate-error.ts";
-import { readAddOutput, readVersions } from "#cni/runtime/delegate-output.ts";
+import { readAddOutput } from "#cni/runtime/delegate-output.ts";
 import { mutated, validResult } from "#cni/testing/arbitrary.ts";
 import { exited } from "#cni/testing/fake-delegates.ts";
 import { supportedVersions } from "#cni/versions.ts";
@@ -17,7 +17,7 @@ const call = (command: string) => ({
   timeoutMs: 1000,
 });
 
-/** What a delegate prints: a result, an error, its versions, or anything on stderr. */
+/** What a delegate prints: a result, an error, or anything on stderr. */
 export const result: Target = {
   maxLength: 270_000,
   // An output that is no result is read six times.
@@ -41,7 +41,6 @@ export const result: Target = {
       const read = parseResult(raw, { fallbackVersion: version });
       refusing(() => printResult(formatResult(read, "1.1.0")));
     }
-    refusing(() => readVersions(input, call("VERSION")));
     for (const outcome of [exited(1, input), exited(1, "", input)]) {
       for (const command of ["ADD", "DEL"]) checkMessage(delegateFailure(outcome, call(command)));
     }

@@ -5,11 +5,11 @@ import { exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import {
   addNetwork,
+  checkExecutable,
   checkNetwork,
   delCalls,
   gcNetwork,
   statusNetwork,
-  versionOf,
 } from "./chain.ts";
 
 /** One execution: its environment and its stdin. */
@@ -121,10 +121,10 @@ test("gcNetwork() makes the same plugin calls as libcni, but writes an empty lis
   );
 });
 
-test("versionOf() makes the same plugin calls as libcni [X-11]", async () => {
+test("checkExecutable() makes the same plugin calls as libcni [X-11]", async () => {
   const fake = new FakeDelegates({
     a: exited(0, { cniVersion: "1.1.0", supportedVersions: ["1.1.0"] }),
   });
-  await versionOf("a", limits, fake.run);
+  await checkExecutable("a", limits, fake.run);
   expect(made(fake)).toEqual(of("VERSION"));
 });

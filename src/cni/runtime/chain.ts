@@ -13,12 +13,7 @@ import {
   versionCall,
 } from "./delegate-calls.ts";
 import { type DelegateError, delegateFailure } from "./delegate-error.ts";
-import {
-  type AddedNetwork,
-  inListVersion,
-  readAddOutput,
-  readVersions,
-} from "./delegate-output.ts";
+import { type AddedNetwork, inListVersion, readAddOutput } from "./delegate-output.ts";
 
 /** How the plugins of an ADD are run. */
 export interface AddOptions {
@@ -129,18 +124,19 @@ export async function gcNetwork(
 }
 
 /**
- * Asks a plugin for its versions (CNI 1.1.0 §2 "VERSION"). Without VERSION, it speaks 0.1.0.
- * @throws DelegateError when it fails otherwise, or its answer is incomplete
+ * Checks that a plugin can be executed, by VERSION (CNI 1.1.0 §2), which plugins of 0.1.0 do not know.
+ * @throws DelegateError when it fails otherwise
  */
-export async function versionOf(type: string, limits: DelegateLimits, run: RunDelegate) {
+export async function checkExecutable(
+  type: string,
+  limits: DelegateLimits,
+  run: RunDelegate,
+): Promise<void> {
   const call = versionCall(type, limits);
   const outcome = await run(call);
-  if (succeeded(outcome)) return readVersions(outcome.stdout, call);
+  if (succeeded(outcome)) return;
   const failure = delegateFailure(outcome, call);
-  if (failure.message.endsWith(": unknown CNI_COMMAND: VERSION")) {
-    return { cniVersion: "0.1.0", supportedVersions: ["0.1.0"] };
-  }
-  throw failure;
+  if (!failure.message.endsWith(": unknown CNI_COMMAND: VERSION")) throw failure;
 }
 
 async function execute(call: DelegateCall, run: RunDelegate): Promise<DelegateOutcome> {

@@ -1,4 +1,4 @@
-import { parseJson, readDocument } from "#cni/document.ts";
+import { parseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { withUnknownFields } from "#cni/result/extras.ts";
@@ -26,13 +26,16 @@ export function readAddOutput(
   cniVersion: string,
   call: DelegateCall,
 ): AddedNetwork {
-  return reading(call, () => {
+  try {
     checkTextLimit(limits.result, stdout, "the result");
     if (stdout.trim() === "") {
       throw new CniError("DecodingFailure", "cannot decode result: nothing was printed");
     }
-    return convert(parseOutput(stdout, "cannot decode result"), cniVersion);
-  });
+    return convert(parseOutput(stdout), cniVersion);
+  } catch (error) {
+    if (error instanceof CniError) throw delegateOutputError(error, call);
+    throw error;
+  }
 }
 
 /**
@@ -54,37 +57,12 @@ function convert(printed: unknown, cniVersion: string): AddedNetwork {
   return { raw, result: parseResult(raw, { fallbackVersion: cniVersion }) };
 }
 
-/** Reads the answer to VERSION; plugins of 0.2.0 may omit the list. @throws DelegateError 6 */
-export function readVersions(stdout: string, call: DelegateCall) {
-  const subject = "decoding version info";
-  const options = { subject, reason: "DecodingFailure", foldCase: true } as const;
-  return reading(call, () =>
-    readDocument(parseOutput(stdout, subject), options, (fields) => {
-      const cniVersion = fields.required("cniVersion");
-      const listed = fields.strings("supportedVersions");
-      const isOld = listed.length === 0 && cniVersion === "0.2.0";
-      const supportedVersions = isOld ? ["0.1.0", "0.2.0"] : listed;
-      if (supportedVersions.length === 0) fields.problem("supportedVersions", "has no version");
-      return { cniVersion, supportedVersions };
-    }),
-  );
-}
-
 /** @throws CniError 6 with what was printed, such as a log line before the result */
-function parseOutput(stdout: string, subject: string): Json {
+function parseOutput(stdout: string): Json {
   try {
-    return parseJson(stdout, subject);
+    return parseJson(stdout, "cannot decode result");
   } catch (error) {
     if (!(error instanceof CniError)) throw error;
     throw error.withMessage(`${error.message}; the plugin printed ${quoteOutput(stdout)}`);
-  }
-}
-
-function reading<T>(call: DelegateCall, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof CniError) throw delegateOutputError(error, call);
-    throw error;
   }
 }

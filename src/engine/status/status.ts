@@ -1,6 +1,6 @@
 import { asCniError, CniError, CniErrorCode } from "#cni/error.ts";
 import type { StatusRequest } from "#cni/plugin/request.ts";
-import { statusNetwork, versionOf } from "#cni/runtime/chain.ts";
+import { checkExecutable, statusNetwork } from "#cni/runtime/chain.ts";
 import { limitedRunner } from "#cni/runtime/limited-runner.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
@@ -48,7 +48,7 @@ async function checkNetworks(ctx: CallContext, request: StatusRequest): Promise<
   for (const { list, displayName } of networks.filter(({ isDefault }) => isDefault)) {
     const run = limitedRunner(ctx.delegateRunner(displayName), { budget, task: "STATUS" });
     if (isAtLeast(list.cniVersion, "1.1.0")) await statusNetwork(list, options, run);
-    else for (const plugin of list.plugins) await versionOf(plugin.type, options, run);
+    else for (const plugin of list.plugins) await checkExecutable(plugin.type, options, run);
   }
 }
 
