@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { plexusdsListMark } from "#engine/config.ts";
 import { readCall } from "#engine/ports/call.ts";
+import { expectError } from "#engine/testing/engine-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { EngineLab, network, sandbox } from "./testing/engine-lab.ts";
 import { exited, failed } from "./testing/fake-plugins.ts";
@@ -84,10 +85,7 @@ test("handle() ends a GC with code 11 while an agent works on a leftover, and le
   await turns();
   expect(lab.plugins.of("ptp", "ADD")).toHaveLength(1);
   await vi.advanceTimersByTimeAsync(5000);
-  expect((await collected).json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining("garbage collection did not begin"),
-  });
+  expectError(await collected, 11, "garbage collection did not begin");
   expect(await added).toMatchObject({ exitCode: 0 });
   held.resolve(undefined);
   expect(await retried).toBe(true);

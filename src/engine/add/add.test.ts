@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { type EngineConfig, plexusdsListMark } from "#engine/config.ts";
-import { bootId, EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import {
+  bootId,
+  EngineLab,
+  expectError,
+  netns,
+  network,
+  sandbox,
+} from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -404,10 +411,7 @@ test("add() refuses the result of another plugin, as it has to be the first of i
   const lab = podLab("a");
   const prevResult = { cniVersion: "1.0.0", interfaces: [{ name: "eth0", sandbox: netns }] };
   const { json } = await lab.add({ ...web, conf: { prevResult } });
-  expect(json).toMatchObject({
-    code: 7,
-    msg: expect.stringContaining("plexus must be the first plugin"),
-  });
+  expectError({ json }, 7, "plexus must be the first plugin");
   expect(lab.journal).toEqual([]);
 });
 
@@ -489,10 +493,7 @@ test("add() answers 'try again later' while the readiness file is missing, befor
   lab.config = { readinessindicatorfile: "/run/default-ready" };
   lab.conf = { ...lab.conf, ...plexusdsListMark };
   const refused = await lab.add(web);
-  expect(refused.json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining("/run/default-ready"),
-  });
+  expectError(refused, 11, "/run/default-ready");
   expect([lab.journal, lab.source.asked]).toEqual([[], []]);
   lab.files.write("/run/default-ready", "");
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
+import {
+  EngineLab,
+  expectError,
+  type LabOptions,
+  netns,
+  network,
+} from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -188,20 +194,14 @@ test("check() fails for a partly detached sandbox, even if the other attachments
   lab.plugins.script("ptp DEL", failed(5, "lease locked"));
   await lab.del(web);
   lab.plugins.calls.length = 0;
-  expect((await lab.check(web)).json).toMatchObject({
-    code: 999,
-    msg: expect.stringContaining("lease locked"),
-  });
+  expectError(await lab.check(web), 999, "lease locked");
   expect(lab.plugins.log()).toEqual([]);
 });
 
 test("check() fails if it cannot enter the namespace", async () => {
   const lab = await attached();
   lab.kernel.removeNamespace(netns);
-  expect((await lab.check(web)).json).toMatchObject({
-    code: 8,
-    msg: expect.stringContaining(netns),
-  });
+  expectError(await lab.check(web), 8, netns);
   expect(lab.plugins.log()).toEqual([]);
 });
 

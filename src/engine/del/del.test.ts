@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { HostGoneError } from "#engine/ports/host.ts";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, netns, network } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, podLab, web } from "#engine/testing/pod-lab.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -106,10 +106,7 @@ test("del() returns several failures as one error that names each network", asyn
   lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
   lab.plugins.script("ptp DEL", failed(5, "lease locked"));
   const { json } = await lab.del(web);
-  expect(json).toMatchObject({
-    code: 102,
-    msg: expect.stringMatching(/default-net.*locked.*default\/b.*busy/),
-  });
+  expectError({ json }, 102, /default-net.*locked.*default\/b.*busy/);
   expect(json.msg).not.toMatch(/not found|no such file/i);
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, network } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -92,9 +92,6 @@ test("the auxiliary network also attaches sandboxes without a pod, and its failu
 
 test("an auxiliary network with a meta-plugin fails the ADD", async () => {
   const lab = labWith({ "10-a.conf": { name: "x", type: "multus" } });
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 7,
-    msg: expect.stringContaining('"multus" is a meta-plugin'),
-  });
+  expectError(await lab.add(web), 7, '"multus" is a meta-plugin');
   expect(lab.plugins.calls).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, network } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -156,19 +156,13 @@ test("delegates are inline confs or conflists; all are attached, the first as th
 test("clusterNetwork and delegates in one conf are refused before anything is attached", async () => {
   const lab = labWith({ clusterNetwork: "/main.conf", delegates: [network("inline", "bridge")] });
   lab.files.write("/main.conf", { cniVersion: "1.0.0", name: "main", type: "ptp" });
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 7,
-    msg: expect.stringContaining("delegates: cannot be set with clusterNetwork"),
-  });
+  expectError(await lab.add(web), 7, "delegates: cannot be set with clusterNetwork");
   expect(lab.plugins.log()).toEqual([]);
 });
 
 test("ADD without a default network fails and names the keys to set", async () => {
   const { json } = await labWith({}).add(web);
-  expect(json).toMatchObject({
-    code: 7,
-    msg: expect.stringMatching(/clusterNetwork or delegates/),
-  });
+  expectError({ json }, 7, /clusterNetwork or delegates/);
 });
 
 /** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */

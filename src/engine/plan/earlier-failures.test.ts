@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { type EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, expectError, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { podLab } from "#engine/testing/pod-lab.ts";
 import { mirrorAnnotation } from "#npwg/object-meta.ts";
@@ -109,10 +109,7 @@ test.each([
   ["plugins that printed none", ended("timeout"), "timed out after 60000 ms"],
 ])("the refusal names %s", async (_, outcome, reason) => {
   const lab = await withFailures(4, outcome);
-  expect((await lab.add({ pod: web })).json).toMatchObject({
-    code: 11,
-    msg: expect.stringMatching(new RegExp(`\\(.*${reason}\\)`)),
-  });
+  expectError(await lab.add({ pod: web }), 11, new RegExp(`\\(.*${reason}\\)`));
 });
 
 test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
@@ -84,8 +84,7 @@ test("of several definitions that cannot be used, the annotation's first is repo
   const lab = asking("a,b,c");
   lab.source.addNad("default/a", network("a", "bridge"));
   withSlowDefinitions(lab, 3);
-  const msg = expect.stringContaining("default/b");
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
+  expectError(await lab.add(web), 100, "default/b");
 });
 
 test("a definition that cannot be looked up fails the ADD, but is not reported as NoNetworkFound", async () => {
@@ -250,8 +249,7 @@ test("an interface that already exists fails the ADD before any plugin runs [N-4
   const lab = asking("a@data");
   lab.source.addNad("default/a", network("net-a", "bridge"));
   lab.kernel.addLink("/run/netns/c1", "data");
-  const msg = expect.stringContaining("already exists");
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, msg });
+  expectError(await lab.add(web), 100, "already exists");
   expect(lab.journal).toEqual([]);
 });
 
@@ -285,12 +283,11 @@ test("a plugin that declares a request and ignores it fails the ADD, which is ro
   const lab = asking(fixed);
   lab.source.addNad("default/a", capable("net-a", "bridge", "ips", "mac"));
   lab.plugins.script("bridge ADD", (call) => exited(0, interfaceResult(call, "10.1.1.9/24")));
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 100,
-    msg: expect.stringMatching(
-      /network default\/a \(net1\): plugin bridge ignored the key "ips": the pod asks for 10\.1\.1\.1\/24, the result has 10\.1\.1\.9\/24; plugin bridge ignored the key "mac"/,
-    ),
-  });
+  expectError(
+    await lab.add(web),
+    100,
+    /network default\/a \(net1\): plugin bridge ignored the key "ips": the pod asks for 10\.1\.1\.1\/24, the result has 10\.1\.1\.9\/24; plugin bridge ignored the key "mac"/,
+  );
   expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual([]);
   expect(lab.events.reasons).toEqual(["IgnoredRequest"]);
@@ -341,10 +338,7 @@ test.each([
 ])("CNI_ARGS with an incomplete pod (%s) are an error, not a missing pod", async (args) => {
   const lab = asking("a");
   const env = { CNI_ARGS: `IgnoreUnknown=1;${args}` };
-  expect((await lab.add({ env })).json).toMatchObject({
-    code: 4,
-    msg: expect.stringContaining("do not name a pod"),
-  });
+  expectError(await lab.add({ env }), 4, "do not name a pod");
   expect(lab.journal).toEqual([]);
   expect(await lab.del({ env })).toMatchObject({ exitCode: 0 });
 });

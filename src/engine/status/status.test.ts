@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { plexusdsListMark } from "#engine/config.ts";
-import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { podAnnotationsCapability } from "#npwg/object-meta.ts";
@@ -50,10 +50,7 @@ test.each([50, 51])("status() passes on a plugin's code %i [R-1.1-22]", async (c
 test("status() turns any other failure of a plugin into code 50", async () => {
   const lab = labOf("1.1.0");
   lab.plugins.script("ptp STATUS", failed(120, "no idea"));
-  expect((await lab.status()).json).toMatchObject({
-    code: 50,
-    msg: expect.stringMatching(/pods cannot be attached.*no idea/),
-  });
+  expectError(await lab.status(), 50, /pods cannot be attached.*no idea/);
 });
 
 test("status() only checks that older plugins exist, with VERSION", async () => {
@@ -64,10 +61,7 @@ test("status() only checks that older plugins exist, with VERSION", async () => 
     "tuning VERSION",
   ]);
   lab.plugins.script("tuning", ended("missing"));
-  expect((await lab.status()).json).toMatchObject({
-    code: 50,
-    msg: expect.stringContaining('"tuning"'),
-  });
+  expectError(await lab.status(), 50, '"tuning"');
 });
 
 test.each([
@@ -83,10 +77,7 @@ test.each([
     lab.advance(timeoutMs);
     return ended("timeout");
   });
-  expect((await lab.status()).json).toMatchObject({
-    code: 50,
-    msg: expect.stringMatching(/"tuning".*timed out/),
-  });
+  expectError(await lab.status(), 50, /"tuning".*timed out/);
   const timeouts = lab.plugins.calls.map(({ timeoutMs }) => Math.ceil(timeoutMs / 1000));
   expect(timeouts).toEqual([10, 6]);
 });
@@ -104,10 +95,7 @@ test("status() works without a source of pods", async () => {
 
 test("status() reports that the readiness file is missing [N-6.1.2a]", async () => {
   const lab = labOf("1.1.0", { config: { readinessindicatorfile: "/run/ready" } });
-  expect((await lab.status()).json).toMatchObject({
-    code: 50,
-    msg: expect.stringContaining("/run/ready"),
-  });
+  expectError(await lab.status(), 50, "/run/ready");
   lab.files.write("/run/ready", "");
   expect(await lab.status()).toMatchObject({ exitCode: 0 });
 });

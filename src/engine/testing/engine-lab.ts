@@ -1,3 +1,4 @@
+import { expect } from "vitest";
 import type { EngineConfig } from "#engine/config.ts";
 import { Engine } from "#engine/engine.ts";
 import type { Assertion } from "#engine/ports/assertions.ts";
@@ -65,6 +66,17 @@ interface LabAnswer extends CallAnswer {
 /** A conflist of the given plugins. */
 export function network(name: string, ...types: string[]): JsonObject {
   return { cniVersion: "1.0.0", name, plugins: types.map((type) => ({ type })) };
+}
+
+/** Expects an error object with this code, of whose message this is a part. */
+export function expectError(
+  { json }: { readonly json: JsonObject },
+  code: number,
+  says: string | RegExp,
+): void {
+  const isText = typeof says === "string";
+  const msg = isText ? expect.stringContaining(says) : expect.stringMatching(says);
+  expect(json).toMatchObject({ code, msg });
 }
 
 /** An engine with all its ports faked, and a runtime that calls it. */

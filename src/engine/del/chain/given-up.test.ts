@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, netns, network } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
 import { gone, web, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -235,12 +235,11 @@ test("add() refuses a pod that has four records which cannot be detached, until 
   }
   expect(lab.records.keys).toHaveLength(4);
   const refused = await lab.add(inSandbox(7));
-  expect(refused.json).toMatchObject({
-    code: 11,
-    msg: expect.stringMatching(
-      /default-net \(eth0\): not attached, as 4 earlier sandboxes .*connection refused/,
-    ),
-  });
+  expectError(
+    refused,
+    11,
+    /default-net \(eth0\): not attached, as 4 earlier sandboxes .*connection refused/,
+  );
   expect(lab.plugins.of("bridge", "ADD")).toHaveLength(4);
 
   const corrected = { delegates: [{ ...withIpam("bridge"), name: "corrected" }] };

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { EngineLab, type LabOptions } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, type LabOptions } from "#engine/testing/engine-lab.ts";
 import { exited, failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 
@@ -153,8 +153,7 @@ test("del() fails while a record cannot be read, which may have the address", as
   await attachOther();
   lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record");
   lab.records.unreadable.add("c2@eth0");
-  const msg = expect.stringContaining("attachment record c2@eth0");
-  expect((await lab.del(callOf("c1"))).json).toMatchObject({ code: 11, msg });
+  expectError(await lab.del(callOf("c1")), 11, "attachment record c2@eth0");
   expect(lab.plugins.log()).toEqual([]);
 });
 
@@ -164,8 +163,11 @@ test("del() fails while another sandbox is being attached with the address", asy
   const { record, plan } = lab.records.writes.at(-1)!;
   const ofAttempt = { state: "attempted", result: undefined as never } as const;
   lab.records.changeAttachments(() => ({ ...ofAttempt, capabilityArgs: { ips: [shared] } }));
-  const msg = expect.stringContaining("for address 10.0.0.7: c2 is being attached with it");
-  expect((await lab.del(callOf("c1"))).json).toMatchObject({ code: 11, msg });
+  expectError(
+    await lab.del(callOf("c1")),
+    11,
+    "for address 10.0.0.7: c2 is being attached with it",
+  );
   expect(lab.plugins.log()).toEqual([]);
   lab.records.put(record, plan);
   expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type EngineLab, netns, sandbox } from "#engine/testing/engine-lab.ts";
+import { type EngineLab, expectError, netns, sandbox } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { attachedTo, gone, missing } from "#engine/testing/pod-lab.ts";
 
@@ -53,10 +53,7 @@ test("del() fails if it cannot release the address, and succeeds when retried", 
   const lab = await attached("host-device");
   lab.config = { delGraceMs: 0 };
   lab.plugins.script("host-local DEL", failed(11, "store is locked"));
-  expect((await lab.del(gone)).json).toMatchObject({
-    code: 11,
-    msg: expect.stringContaining('plugin type="host-local" failed (delete): store is locked'),
-  });
+  expectError(await lab.del(gone), 11, 'plugin type="host-local" failed (delete): store is locked');
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   lab.plugins.unscript("host-local DEL");
   expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, attachedTo, gone, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -30,10 +30,7 @@ test("del() runs the other plugins of a chain if one is missing", async () => {
 test("del() with a missing plugin fails while the interface exists, and names plugin and directories", async () => {
   const lab = await attached(network("default-net", "ptp", "tuning"), "ptp");
   const { json } = await lab.del();
-  expect(json).toMatchObject({
-    code: 999,
-    msg: expect.stringMatching(/"ptp".*\/opt\/cni\/bin.*eth0/),
-  });
+  expectError({ json }, 999, /"ptp".*\/opt\/cni\/bin.*eth0/);
   expect(json.msg).not.toMatch(/not found|no such file or directory/i);
   const { teardown } = (await lab.records.list()).records[0] ?? {};
   expect(teardown).toMatchObject({ lastError: json.msg, reason: "PluginMissing" });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
 import { attachedPod, attachedTo, missing, web, withIpam } from "#engine/testing/pod-lab.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -27,10 +27,7 @@ test("del() by the teardown plan skips the rest of a chain after a failure, and 
   const lab = await attached();
   lab.records.damage(sandbox, "record");
   lab.plugins.script("tuning DEL", failed(117, "busy"));
-  expect((await lab.del(web)).json).toMatchObject({
-    code: 117,
-    msg: expect.stringContaining("busy"),
-  });
+  expectError(await lab.del(web), 117, "busy");
   expect(lab.plugins.log()).toEqual(["tuning DEL net1", "ptp DEL eth0"]);
   lab.plugins.unscript("tuning DEL");
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
@@ -42,10 +39,7 @@ test("del() by the teardown plan returns several failures as one error", async (
   lab.records.damage(sandbox, "record");
   lab.plugins.script("tuning DEL", failed(117, "busy"));
   lab.plugins.script("ptp DEL", failed(5, "locked"));
-  expect((await lab.del(web)).json).toMatchObject({
-    code: 102,
-    msg: expect.stringMatching(/busy.*locked/),
-  });
+  expectError(await lab.del(web), 102, /busy.*locked/);
 });
 
 test("del() by the teardown plan uses the namespace of the call, or none if that is gone", async () => {
@@ -131,10 +125,7 @@ test.each(["add", "check"] as const)(
   async (command) => {
     const lab = await attached();
     lab.records.damage(sandbox, "both");
-    expect((await lab[command](web)).json).toMatchObject({
-      code: 6,
-      msg: expect.stringContaining("attachment record c1@eth0 is unusable"),
-    });
+    expectError(await lab[command](web), 6, "attachment record c1@eth0 is unusable");
     expect(lab.plugins.log()).toEqual([]);
     expect(lab.records.keys).toEqual(["c1@eth0"]);
     await lab.del(web);

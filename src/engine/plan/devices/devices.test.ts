@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
-import { EngineLab, type LabOptions, netns, network } from "#engine/testing/engine-lab.ts";
+import {
+  EngineLab,
+  expectError,
+  type LabOptions,
+  netns,
+  network,
+} from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -174,10 +180,11 @@ test("a marker beside a network with a device takes none, and the device still h
   const kubelet = new FakeDevices();
   const lab = labWith("marked,sriov", [kubelet]);
   lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 100,
-    msg: expect.stringMatching(/default\/sriov.*if it has no devices, add it to markerResources/),
-  });
+  expectError(
+    await lab.add(web),
+    100,
+    /default\/sriov.*if it has no devices, add it to markerResources/,
+  );
   kubelet.allocate(vf, pci(1));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
   expect(devicesOf(lab)).toMatchObject({ net1: undefined, net2: pci(1) });
@@ -272,10 +279,7 @@ test("devices of different resources may come from different sources, those of o
   expect(devicesOf(lab)).toMatchObject({ net1: pci(1), net2: "eth5" });
   await lab.del(web);
   dra.allocate(vf, pci(2));
-  expect((await lab.add(web)).json).toMatchObject({
-    code: 100,
-    msg: expect.stringMatching(/vendor.example\/vf of the kubelet and of a resource claim/),
-  });
+  expectError(await lab.add(web), 100, /vendor.example\/vf of the kubelet and of a resource claim/);
 });
 
 test("devices of a resource that no network needs may come from several sources", async () => {
