@@ -27,18 +27,11 @@ export interface ClaimedDevice extends DeviceName {
   readonly request: string;
 }
 
-/** An allocated ResourceClaim. */
-export interface AllocatedClaim {
+/** A claim of the pod with its allocated ResourceClaim. */
+export interface AllocatedClaim extends PodClaim {
   readonly uid: string;
-  readonly name: string;
   /** In the order of the claim's requests, and by name within a request. */
   readonly devices: readonly ClaimedDevice[];
-}
-
-/** A claim of the pod with its ResourceClaim. */
-export interface ReadClaim {
-  readonly claim: PodClaim;
-  readonly allocated: AllocatedClaim;
 }
 
 /**
@@ -49,13 +42,13 @@ export interface ReadClaim {
 export function readClaims(
   api: ResourceApi,
   { pod, claims, signal }: { pod: Pod; claims: readonly PodClaim[]; signal: AbortSignal },
-): Promise<readonly ReadClaim[]> {
+): Promise<readonly AllocatedClaim[]> {
   return Promise.all(
     claims.map(async (claim) => {
       const ref = { namespace: pod.namespace, name: claim.claimName };
       const object = await api.getClaim(ref, { signal });
       if (object === undefined) throw missing(pod, claim);
-      return { claim, allocated: allocatedClaim(object, claim, pod) };
+      return allocatedClaim(object, claim, pod);
     }),
   );
 }
@@ -78,8 +71,8 @@ function allocatedClaim(object: JsonObject, claim: PodClaim, pod: Pod): Allocate
     const order = requests.map((request) => request.required("name"));
     const results = allocation.object("devices")?.objects("results") ?? [];
     return {
+      ...claim,
       uid: metadata?.required("uid") ?? "",
-      name: claim.claimName,
       devices: results
         .filter((result) => result.value("adminAccess") !== true)
         .map(claimedDevice)

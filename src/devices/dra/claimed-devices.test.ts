@@ -323,7 +323,7 @@ test.each([
   ["lists another device", JSON.stringify(metadata("v1alpha1", "x", { device: "vf-2" })), 0],
   ["has only an unknown version", JSON.stringify(metadata("v9", "x")), 0],
   ["is truncated", '{"kind":"DeviceMeta', 1],
-  ["is too long", " ".repeat(1024 * 1024 + 1), 1],
+  ["is too long", " ".repeat(16 * 1024 * 1024 + 1), 1],
 ])("slices are read if a metadata file %s [D-30]", async (_, text, warnings) => {
   const { api, ids, logger, writeMetadata } = await open();
   api.claims = mine;

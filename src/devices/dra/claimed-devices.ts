@@ -9,7 +9,7 @@ import {
 import { deadline } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { nodeNameOf } from "#npwg/object-meta.ts";
-import { type ClaimedDevice, deviceKey, type ReadClaim, readClaims } from "./claim.ts";
+import { type AllocatedClaim, type ClaimedDevice, deviceKey, readClaims } from "./claim.ts";
 import { type PodClaim, podClaims } from "./pod-claims.ts";
 import { type AttributeSources, readAttributes } from "./read-attributes.ts";
 import type { DeviceAttributes } from "./slices.ts";
@@ -54,8 +54,7 @@ export class ClaimedDevices implements DeviceSource {
     nodeName: string,
   ): Promise<PodDevices> {
     const claims = await readClaims(this.#options.api, { pod, claims: podClaims, signal });
-    const allocated = claims.map((claim) => claim.allocated);
-    const wanted = { namespace: pod.namespace, claims: allocated, nodeName, signal };
+    const wanted = { namespace: pod.namespace, claims, nodeName, signal };
     const attributes = await readAttributes(this.#options, wanted);
     const needed = new Set(networks.map(({ resourceName }) => resourceName));
     return devicesByResource({ claims, attributes, needed });
@@ -72,7 +71,7 @@ export class ClaimedDevices implements DeviceSource {
 }
 
 interface KnownClaims {
-  readonly claims: readonly ReadClaim[];
+  readonly claims: readonly AllocatedClaim[];
   readonly attributes: DeviceAttributes;
   /** Resources that the pod's networks need. Each of their devices must have an ID. */
   readonly needed: ReadonlySet<string | undefined>;
@@ -94,8 +93,8 @@ function devicesByResource(known: KnownClaims): PodDevices {
 
 type Entry = readonly [resourceName: string, device: AllocatedDevice];
 
-function* claimedDevices({ claim, allocated }: ReadClaim, known: KnownClaims): Generator<Entry> {
-  for (const device of allocated.devices) {
+function* claimedDevices(claim: AllocatedClaim, known: KnownClaims): Generator<Entry> {
+  for (const device of claim.devices) {
     const { id, resourceName = "" } = known.attributes.get(deviceKey(device)) ?? {};
     if (claim.name === undefined || id === undefined) continue;
     const request = { claim: claim.name, request: device.request };
@@ -103,9 +102,9 @@ function* claimedDevices({ claim, allocated }: ReadClaim, known: KnownClaims): G
   }
 }
 
-function* extendedDevices({ claim, allocated }: ReadClaim, known: KnownClaims): Generator<Entry> {
+function* extendedDevices(claim: AllocatedClaim, known: KnownClaims): Generator<Entry> {
   for (const { resourceName, requestName } of claim.mappings) {
-    for (const device of allocated.devices.filter(({ request }) => request === requestName)) {
+    for (const device of claim.devices.filter(({ request }) => request === requestName)) {
       const id = known.attributes.get(deviceKey(device))?.id;
       if (id !== undefined) yield [resourceName, { id, source: sourceOf(claim) }];
       else if (known.needed.has(resourceName)) throw withoutId(device, resourceName);

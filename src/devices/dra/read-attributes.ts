@@ -1,8 +1,7 @@
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { ResourceApi } from "#engine/ports/devices.ts";
 import type { Logger } from "#engine/ports/logger.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
+import { textIfPresent } from "#lib/files/read-file.ts";
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { type AllocatedClaim, type ClaimedDevice, deviceKey } from "./claim.ts";
 import {
@@ -11,8 +10,6 @@ import {
   type NetworkDevice,
   networkDevice,
 } from "./slices.ts";
-
-const maxBytes = 1024 * 1024;
 
 const knownVersions = [
   "metadata.resource.k8s.io/v1alpha1",
@@ -53,11 +50,12 @@ export async function readAttributes(
   const attributes = new Map<string, NetworkDevice>();
   for (const { claim, device } of all) {
     try {
-      const found = await deviceFromMetadata({ kubeletDir, namespace, claim, device });
+      const found = deviceFromMetadata({ kubeletDir, namespace, claim, device });
       if (found !== undefined) attributes.set(deviceKey(device), found);
     } catch (error) {
       // The slices have the same attributes.
-      const fields = { err: error, driver: device.driver, claim: `${namespace}/${claim.name}` };
+      const { driver } = device;
+      const fields = { err: error, driver, claim: `${namespace}/${claim.claimName}` };
       logger.warn(fields, "cannot read the driver's metadata of a device; using its slices");
     }
   }
@@ -74,9 +72,9 @@ export async function readAttributes(
  * A device's attributes in its driver's file for the request (KEP-5304); undefined if not there.
  * @throws Error when the file is unreadable
  */
-async function deviceFromMetadata(wanted: MetadataRequest): Promise<NetworkDevice | undefined> {
+function deviceFromMetadata(wanted: MetadataRequest): NetworkDevice | undefined {
   const path = metadataPath(wanted);
-  const text = path === undefined ? undefined : await readLimited(path);
+  const text = path === undefined ? undefined : textIfPresent(path, "any");
   if (text === undefined) return undefined;
   // One object for each version of the format, each starting on a new line.
   const versions = text.split(/^(?=\{)/m).map((each) => JSON.parse(each) as Json);
@@ -94,20 +92,11 @@ async function deviceFromMetadata(wanted: MetadataRequest): Promise<NetworkDevic
 /** Undefined when a name from the API would lead to another directory. */
 function metadataPath(wanted: MetadataRequest): string | undefined {
   const { driver, request } = wanted.device;
-  const claimDir = `${wanted.namespace}_${wanted.claim.name}`;
+  const claimDir = `${wanted.namespace}_${wanted.claim.claimName}`;
   const names = [driver, claimDir, request];
   if (names.some((name) => !/^[a-z0-9][-a-z0-9._]*$/.test(name))) return undefined;
   const dir = join(wanted.kubeletDir, "plugins", driver, "dra-device-metadata", claimDir);
   return join(dir, request, "metadata.json");
-}
-
-async function readLimited(path: string): Promise<string | undefined> {
-  await using file = await ifPresent(open(path));
-  if (file === undefined) return undefined;
-  const buffer = Buffer.alloc(maxBytes + 1);
-  const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
-  if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
-  return buffer.toString("utf8", 0, bytesRead);
 }
 
 function isKnown({ kind, apiVersion }: JsonObject): boolean {
