@@ -1,6 +1,6 @@
-import { CniError } from "#cni/error.ts";
+import { defectIn } from "#cni/error.ts";
 import { serveRequest } from "#docker/driver/plugin-server.ts";
-import { DriverError, type NetworkDriver } from "#docker/driver/protocol.ts";
+import type { NetworkDriver } from "#docker/driver/protocol.ts";
 import { requestSchemas } from "#docker/driver/requests.ts";
 import { parseEndpointOptions } from "#docker/endpoints/endpoint-options.ts";
 import { parseNetworkOptions } from "#docker/networks/network-options.ts";
@@ -14,7 +14,7 @@ function readOptions(request: { readonly Options?: Readonly<Record<string, unkno
   for (const read of [parseNetworkOptions, parseEndpointOptions]) {
     refusing(
       () => read(Options),
-      (error) => error instanceof DriverError || error instanceof CniError,
+      (error) => defectIn(error) === undefined,
     );
   }
 }

@@ -7,7 +7,7 @@ import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { oneLine } from "#lib/one-line.ts";
 import type { NetworkDriver } from "./protocol.ts";
-import { type Method, methodsWithoutBody, requestSchemas } from "./requests.ts";
+import { type Method, noBody, requestSchemas } from "./requests.ts";
 
 /** Far more than dockerd sends; the longest body is a network's configuration in JSON. */
 const maxBodyBytes = 1024 * 1024;
@@ -107,15 +107,16 @@ function parseBody(
   name: Method,
   text: string,
 ): { readonly value: unknown } | { readonly problem: string } {
+  const schema = requestSchemas[name];
   const isEmpty = text.trim() === "";
-  if (isEmpty && methodsWithoutBody.has(name)) return { value: {} };
+  if (isEmpty && schema === noBody) return { value: {} };
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
     return { problem: isEmpty ? "the body is empty" : "the body is not valid JSON" };
   }
-  const parsed = requestSchemas[name].safeParse(json);
+  const parsed = schema.safeParse(json);
   return parsed.success ? { value: parsed.data } : { problem: problemsOf(parsed.error) };
 }
 

@@ -2,11 +2,6 @@ import type { Method, RequestOf } from "./requests.ts";
 
 /* The answers of libnetwork's remote driver protocol; requests.ts has the requests. */
 
-/** An operation that the driver refuses. Docker shows the message to its user. */
-export class DriverError extends Error {
-  override readonly name = "DriverError";
-}
-
 /** A static route of a Join answer: through a gateway, or on the link. */
 export type StaticRoute =
   | { readonly Destination: string; readonly RouteType: 0; readonly NextHop: string }

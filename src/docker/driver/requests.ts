@@ -101,10 +101,12 @@ const discovery = z
     }
   });
 
-/** The body of each method; an empty object where there is none. */
+export const noBody = z.object({});
+
+/** The body of each method. */
 export const requestSchemas = {
-  "Plugin.Activate": z.object({}),
-  "NetworkDriver.GetCapabilities": z.object({}),
+  "Plugin.Activate": noBody,
+  "NetworkDriver.GetCapabilities": noBody,
   "NetworkDriver.GwAllocCheck": z.object({ Options: options }),
   "NetworkDriver.AllocateNetwork": z.object(networkData),
   "NetworkDriver.FreeNetwork": z.object({ NetworkID: id }),
@@ -130,8 +132,3 @@ export type Method = keyof typeof requestSchemas;
 
 /** The body of a method. */
 export type RequestOf<M extends Method> = z.output<(typeof requestSchemas)[M]>;
-
-export const methodsWithoutBody: ReadonlySet<string> = new Set<Method>([
-  "Plugin.Activate",
-  "NetworkDriver.GetCapabilities",
-]);

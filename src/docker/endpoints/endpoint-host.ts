@@ -1,4 +1,3 @@
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { NetworkNamespaces } from "#docker/netns/ip-command.ts";
 import type { NamedLink } from "#docker/netns/ip-output.ts";
@@ -34,7 +33,7 @@ export class EndpointHost {
     const links = await this.namespaces.links(endpoint.netns);
     const others = links.filter((name) => name !== "lo" && name !== endpoint.ifName);
     if (others.length > 0) {
-      throw new DriverError(
+      throw new Error(
         `network ${endpoint.displayName} makes further interfaces (${others.join(", ")}), but only ` +
           "one can move into its container; use -o plexus.mode=direct (Docker Engine 28 or later)",
       );
@@ -56,10 +55,10 @@ export class EndpointHost {
     return this.namespaces.state(endpoint.netns, endpoint.ifName);
   }
 
-  /** The first unused interface name with a prefix. @throws DriverError without a namespace */
+  /** The first unused interface name with a prefix. @throws Error without a namespace */
   async freeIfName(sandboxKey: string, prefix: string): Promise<string> {
     if ((await this.namespaces.find(sandboxKey)) !== "namespace") {
-      throw new DriverError(
+      throw new Error(
         "plexus.mode=direct: the container has no network namespace yet; this mode needs Docker " +
           "Engine 28 or later: create the network with -o plexus.mode=staged",
       );

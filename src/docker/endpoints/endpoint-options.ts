@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { validateIfName } from "#cni/names.ts";
-import { DriverError } from "#docker/driver/protocol.ts";
 import { optionProblems, plexusOptions } from "#docker/networks/network-options.ts";
 import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -62,15 +61,15 @@ export type EndpointOptions = ReturnType<typeof parseEndpointOptions>;
 
 /**
  * Reads the options of an endpoint. Docker's keys that Plexus does not use are ignored.
- * @throws DriverError naming every invalid option; CniError 4 for an invalid interface name
+ * @throws Error naming every invalid option; CniError 4 for an invalid interface name
  */
 export function parseEndpointOptions(options: Readonly<Record<string, unknown>>) {
   const parsed = plexusSchema.safeParse(plexusOptions(options));
-  if (!parsed.success) throw new DriverError(optionProblems(parsed.error, "--driver-opt"));
+  if (!parsed.success) throw new Error(optionProblems(parsed.error, "--driver-opt"));
   const published = portMap.safeParse(options[portMapKey]);
   if (!published.success) {
     const [issue] = published.error.issues;
-    throw new DriverError(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
+    throw new Error(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
   }
   const wanted = options[ifNameKey];
   const ifName = typeof wanted === "string" && wanted !== "" ? wanted : undefined;
@@ -86,31 +85,19 @@ const multipliers: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g
  * options.
  */
 function parseBandwidth(text: string, context: z.RefinementCtx): Bandwidth | undefined {
-  const parts = text.toLowerCase().split(",");
-  const both = parts.length === 1 ? parseRate(text.toLowerCase()) : undefined;
-  if (both !== undefined) return limits({ ingressRate: both, egressRate: both });
-  const rates = new Map(parts.map((part) => [part.split("=")[0] ?? "", part.split("=")[1] ?? ""]));
-  const bandwidth = omitUndefined({
-    ingressRate: parseRate(rates.get("ingress") ?? ""),
-    egressRate: parseRate(rates.get("egress") ?? ""),
-  });
-  const known = Object.keys(bandwidth).length;
-  if (known === 0 || known !== rates.size) {
+  const both = text.includes("=") ? text : `ingress=${text},egress=${text}`;
+  const rates = both.toLowerCase().split(",").map(parseRate);
+  const known = rates.filter((each) => each !== undefined);
+  if (known.length !== rates.length) {
     context.addIssue("must be a rate such as 10M, or ingress=RATE,egress=RATE");
   }
-  return limits(bandwidth);
+  const limits = known.filter(([, rate]) => rate !== 0);
+  return limits.length === 0 ? undefined : Object.fromEntries(limits);
 }
 
-function limits({ ingressRate = 0, egressRate = 0 }: Bandwidth): Bandwidth | undefined {
-  const given = omitUndefined({
-    ingressRate: ingressRate || undefined,
-    egressRate: egressRate || undefined,
-  });
-  return Object.keys(given).length === 0 ? undefined : given;
-}
-
-function parseRate(text: string): number | undefined {
-  const [, digits, unit = ""] = /^(\d{1,12})([kmg]?)$/.exec(text.trim()) ?? [];
-  const rate = digits === undefined ? Number.NaN : Number(digits) * (multipliers[unit] ?? 0);
-  return Number.isSafeInteger(rate) ? rate : undefined;
+function parseRate(text: string): [key: string, rate: number] | undefined {
+  const [, direction, digits, unit = ""] =
+    /^(ingress|egress)=\s*(\d{1,12})([kmg]?)\s*$/.exec(text) ?? [];
+  const rate = Number(digits) * (multipliers[unit] ?? 0);
+  return Number.isSafeInteger(rate) ? [`${direction}Rate`, rate] : undefined;
 }

@@ -1,4 +1,4 @@
-import { DriverError, type InterfaceAnswer, type JoinAnswer } from "#docker/driver/protocol.ts";
+import type { InterfaceAnswer, JoinAnswer } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
 import type { JsonFiles } from "#docker/json-files.ts";
 import type { Networks } from "#docker/networks/networks.ts";
@@ -42,7 +42,7 @@ export class Endpoints {
 
   /**
    * Creates an endpoint, in staged mode with its interface. Idempotent.
-   * @throws DriverError, CniError or Error; the endpoint is detached now or on a later attempt
+   * @throws CniError or Error; the endpoint is detached now or on a later attempt
    */
   async create(request: CreateEndpoint): Promise<InterfaceAnswer> {
     const { stored, networks, host, logger } = this.#options;
@@ -51,7 +51,7 @@ export class Endpoints {
     const before = stored.get(request.EndpointID);
     if (before?.phase === "created") return interfaceAnswer(before);
     if (before?.phase === "joined") {
-      throw new DriverError(`endpoint ${request.EndpointID} is joined to a container`);
+      throw new Error(`endpoint ${request.EndpointID} is joined to a container`);
     }
     if (before !== undefined) await this.#detach(before);
     const endpoint = await this.#prepare(network, request);
@@ -84,7 +84,7 @@ export class Endpoints {
     const mayRepeat = endpoint.mode === "staged" && endpoint.phase === "joined";
     if (endpoint.phase !== "created" && !(mayRepeat && (await host.isOnHost(endpoint)))) {
       const { id, phase } = endpoint;
-      throw new DriverError(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
+      throw new Error(`endpoint ${id} cannot be joined to a container: it is ${phase}`);
     }
     if (endpoint.mode === "direct") return await this.#joinDirectly(endpoint, network, sandboxKey);
     await host.handOver(endpoint);
@@ -127,7 +127,7 @@ export class Endpoints {
     return true;
   }
 
-  /** What `docker inspect` can show of an endpoint. @throws DriverError when it is not known */
+  /** What `docker inspect` can show of an endpoint. @throws Error when it is not known */
   info(endpointId: string): Record<string, unknown> {
     const { displayName, mode, phase, link, portMappings } = this.#get(endpointId);
     return {
@@ -179,16 +179,16 @@ export class Endpoints {
     }
   }
 
-  /** @throws DriverError when another container has the ports that another endpoint publishes */
+  /** @throws Error when another container has the ports that another endpoint publishes */
   #checkSharedPorts({ sharesPortsWith }: EndpointState, sandboxKey: string): void {
     for (const id of sharesPortsWith) {
       const owner = this.#options.stored.get(id);
       if (owner?.sandboxKey === sandboxKey) continue;
       if (owner === undefined) {
-        throw new DriverError("cannot publish ports: another container had them; start it again");
+        throw new Error("cannot publish ports: another container had them; start it again");
       }
       const ports = owner.portMappings.map(({ hostPort }) => hostPort).join(", ");
-      throw new DriverError(
+      throw new Error(
         `cannot publish port ${ports}: a container on network ${owner.displayName} has it`,
       );
     }
@@ -249,6 +249,6 @@ export class Endpoints {
   #get(endpointId: string): EndpointState {
     const endpoint = this.#options.stored.get(endpointId);
     if (endpoint !== undefined) return endpoint;
-    throw new DriverError(`endpoint ${endpointId} is not known`);
+    throw new Error(`endpoint ${endpointId} is not known`);
   }
 }

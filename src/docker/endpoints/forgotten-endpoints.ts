@@ -2,6 +2,7 @@ import { dirname } from "node:path";
 import type { CniRuntime } from "#docker/netns/cni-runtime.ts";
 import type { EndpointState } from "#docker/state.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
+import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Endpoints, EndpointsOptions } from "./endpoints.ts";
 
@@ -28,8 +29,8 @@ interface ForgottenEndpointsOptions
  */
 export class ForgottenEndpoints {
   readonly #options: ForgottenEndpointsOptions;
-  /** Runs that are detaching an endpoint, by its id. */
-  readonly #running = new Map<string, Promise<void>>();
+  /** By endpoint: an operation that needs what it has waits for a run in progress. */
+  readonly #turns = new KeyedMutex();
   /** Endpoints that may have no container, at the last run; any may be one between steps of dockerd. */
   #orphans: ReadonlySet<string> = new Set();
   /** Directories where the driver has seen a container's namespace and a process in it. */
@@ -86,22 +87,9 @@ export class ForgottenEndpoints {
     return seen?.since === since && this.#options.nowMs() - seen.atMs > transientMs;
   }
 
-  /**
-   * A run in progress is waited for, and its result used unless it collects no orphans.
-   * @param orphans collects endpoints that the next run may detach
-   */
+  /** @param orphans collects endpoints that the next run may detach */
   async #detachIfForgotten(id: string, orphans?: Set<string>): Promise<void> {
-    const running = this.#running.get(id);
-    if (running !== undefined) {
-      await running;
-      if (orphans === undefined) return;
-    }
-    const run = this.#tryToDetach(id, orphans).finally(() => this.#running.delete(id));
-    this.#running.set(id, run);
-    return run;
-  }
-
-  async #tryToDetach(id: string, orphans?: Set<string>): Promise<void> {
+    using _turn = await this.#turns.acquire(id);
     const { endpoints, logger, nowMs } = this.#options;
     if (nowMs() < (this.#notBefore.get(id) ?? 0)) return;
     try {

@@ -1,9 +1,4 @@
-import {
-  DriverError,
-  type InterfaceAnswer,
-  type JoinAnswer,
-  type StaticRoute,
-} from "#docker/driver/protocol.ts";
+import type { InterfaceAnswer, JoinAnswer, StaticRoute } from "#docker/driver/protocol.ts";
 import type { EndpointState, LinkRoute, LinkState, NetworkState } from "#docker/state.ts";
 import {
   addressBits,
@@ -21,7 +16,7 @@ import { hostIfName } from "./endpoint-host.ts";
 
 /**
  * The values of a new endpoint that dockerd does not know; it rejects values that it chose itself.
- * @throws DriverError when dockerd could not set the same addresses
+ * @throws Error when dockerd could not set the same addresses
  */
 export function interfaceAnswer({ requested, link, displayName }: EndpointState): InterfaceAnswer {
   if (link === undefined) return {};
@@ -29,7 +24,7 @@ export function interfaceAnswer({ requested, link, displayName }: EndpointState)
   const addressIPv6 = addressToHandOver(link, 6);
   for (const chosen of [requested.Address, requested.AddressIPv6]) {
     if (chosen !== undefined && !hasSubnetRoute(chosen, link.routes)) {
-      throw new DriverError(
+      throw new Error(
         `network ${displayName} reaches its subnet through a gateway, which Docker's IPAM cannot ` +
           "express; create it with --ipam-driver null",
       );
@@ -52,7 +47,7 @@ function addressToHandOver({ addresses, routes }: LinkState, family: IpFamily): 
   const ofFamily = addresses.filter((address) => ipFamily(address) === family);
   const [first] = ofFamily;
   if (ofFamily.length > 1) {
-    throw new DriverError(
+    throw new Error(
       `moving the interface into its container would keep only one IPv${family} address of ` +
         `${ofFamily.join(", ")}; use -o plexus.mode=direct (Docker Engine 28 or later)`,
     );
@@ -149,10 +144,9 @@ function staticRoute({ dst, gateway }: Route): StaticRoute {
 
 /** The gateway of the default route that the kernel prefers. */
 function defaultGateway(routes: readonly LinkRoute[], family: IpFamily): string | undefined {
-  const candidates = routes.filter(({ dst, gateway }) => {
-    const cidr = tryParseCidr(dst);
-    return cidr?.prefix === 0 && cidr.family === family && gateway !== undefined;
-  });
+  const candidates = routes.filter(
+    ({ dst, gateway }) => isDefaultRoute(dst) && ipFamily(dst) === family && gateway !== undefined,
+  );
   return candidates.toSorted((a, b) => a.metric - b.metric)[0]?.gateway;
 }
 

@@ -1,7 +1,6 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { DriverError } from "#docker/driver/protocol.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { PortMapping } from "#npwg/selection/network-selection.ts";
 import type { PublishedPort } from "./endpoint-options.ts";
@@ -35,7 +34,7 @@ interface HostPorts {
   readonly probe: ProbePort;
 }
 
-/** Chooses a port of the host for each published one. @throws DriverError when none is free */
+/** Chooses a port of the host for each published one. @throws Error when none is free */
 export async function chooseHostPorts(
   published: readonly PublishedPort[],
   { networkId, taken, probe }: HostPorts,
@@ -102,7 +101,7 @@ async function choose(
     if (free !== undefined && !isTaken(free)) return free;
   }
   const wanted = hostPort === hostPortEnd ? `${hostPort}` : `${hostPort}-${hostPortEnd}`;
-  throw new DriverError(
+  throw new Error(
     `cannot publish port ${containerPort}/${protocol}: port ${wanted} of ${hostIP} is in use`,
   );
 }

@@ -1,5 +1,4 @@
 import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
 import { confOfEndpoint } from "#docker/networks/docker-ipam.ts";
 import { listOf } from "#docker/networks/networks.ts";
@@ -30,7 +29,7 @@ interface NewEndpointContext {
   readonly warn: (message: string) => void;
 }
 
-/** Plans how an endpoint is attached. @throws DriverError when the network cannot provide it */
+/** Plans how an endpoint is attached. @throws Error when the network cannot provide it */
 export async function newEndpoint(
   network: NetworkState,
   request: RequestOf<"NetworkDriver.CreateEndpoint">,
@@ -42,7 +41,7 @@ export async function newEndpoint(
   const { Address, AddressIPv6, MacAddress } = request.Interface;
   const requested = omitUndefined({ Address, AddressIPv6, MacAddress });
   if ((Address ?? AddressIPv6) !== undefined && options.ips.length > 0) {
-    throw new DriverError(
+    throw new Error(
       "--driver-opt plexus.ips: Docker's IPAM chooses the addresses of this network; use --ip, or " +
         "create the network with --ipam-driver null",
     );
@@ -99,7 +98,7 @@ function capabilityArgs(list: NetConfList, name: string, wishes: Wishes): JsonOb
   const enabled = enabledCapabilities(list);
   const unserved = Object.keys(args).find((key) => !enabled.has(key));
   if (unserved === undefined) return args;
-  throw new DriverError(
+  throw new Error(
     `${flags[unserved] ?? unserved}: no plugin of network ${name} has the capability ${unserved}`,
   );
 }

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import type { LinkState } from "#docker/state.ts";
 import { isAbsent } from "#lib/files/is-absent.ts";
 import { runProgram } from "#lib/run-program.ts";
-import { type NamedLink, readLinkNames, readLinks, readRoutes } from "./ip-output.ts";
+import { type NamedLink, readLinks, readRoutes } from "./ip-output.ts";
 import { processNamespaces } from "./process-namespaces.ts";
 
 /** Where `ip netns` keeps namespaces. */
@@ -87,7 +87,7 @@ export class IpCommand {
 
   /** The names of a namespace's interfaces, with `lo`; by default of this process's namespace. */
   async links(path?: string): Promise<string[]> {
-    return readLinkNames(await show(path, ["link", "show"]));
+    return readLinks(await show(path, ["link", "show"])).map(({ ifName }) => ifName);
   }
 
   async state(path: string, ifName: string): Promise<LinkState> {

@@ -32,15 +32,10 @@ const routes = z.array(
   }),
 );
 
-/** Interface names from `ip link show`. @throws ZodError for other output */
-export function readLinkNames(shown: unknown): string[] {
-  return addresses.parse(shown).flatMap(({ ifname }) => ifname ?? []);
-}
-
 /** An interface without its routes. */
 export type NamedLink = Omit<LinkState, "routes"> & { readonly ifName: string };
 
-/** The interfaces from `ip -d address show`. @throws ZodError for other output */
+/** The interfaces from `ip -d address show`, or without addresses from `ip link show`. @throws ZodError for other output */
 export function readLinks(shown: unknown): NamedLink[] {
   return addresses.parse(shown).map(({ ifname = "", address, linkinfo, addr_info }) => {
     const global = addr_info.filter(({ scope }) => scope === "global");

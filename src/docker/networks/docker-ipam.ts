@@ -1,20 +1,13 @@
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { EndpointState, NetworkState } from "#docker/state.ts";
 import { anyDestination, covers, ipFamily, parseIp, tryParseCidr } from "#lib/ip.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-/** An address that Docker's IPAM chose, with prefix length, and the gateway of its pool. */
-interface ChosenAddress {
-  readonly address: string;
-  readonly gateway?: string;
-}
-
 /**
  * The configuration of a network for an endpoint. With addresses of Docker's IPAM, `static` with
  * these replaces the IPAM of the first plugin. The network's routes stay; a network without IPAM
  * gets a default route through each gateway.
- * @throws DriverError when the configuration has no plugin
+ * @throws Error when the configuration has no plugin
  */
 export function confOfEndpoint(
   { conf, ipv4, ipv6 }: NetworkState,
@@ -23,11 +16,13 @@ export function confOfEndpoint(
   const chosen = [...withGateway(Address, ipv4), ...withGateway(AddressIPv6, ipv6)];
   if (chosen.length === 0) return conf;
   const [first, ...others] = Array.isArray(conf.plugins) ? conf.plugins : [];
-  if (!isJsonObject(first)) throw new DriverError("the network has no plugin");
-  const addresses = chosen.map((each) => ({ ...each }));
-  const ipam = { type: "static", addresses, routes: routesOf(first.ipam, chosen) };
+  if (!isJsonObject(first)) throw new Error("the network has no plugin");
+  const ipam = { type: "static", addresses: chosen, routes: routesOf(first.ipam, chosen) };
   return { ...conf, plugins: [{ ...first, ipam }, ...others] };
 }
+
+/** An address that Docker's IPAM chose, with prefix length, and the gateway of its pool. */
+type ChosenAddress = { address: string; gateway?: string };
 
 function withGateway(address: string | undefined, pools: NetworkState["ipv4"]): ChosenAddress[] {
   if (address === undefined) return [];

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { NetworkState } from "#docker/state.ts";
 import { nonEmptyText } from "#engine/config-keys.ts";
 
@@ -29,22 +28,20 @@ const schema = z
     error: "needs staged mode",
   });
 
-/** Ignores keys without Plexus's prefix. @throws DriverError naming every invalid option */
+/** Ignores keys without Plexus's prefix. @throws Error naming every invalid option */
 export function parseNetworkOptions(
   given: Readonly<Record<string, unknown>>,
 ): NetworkState["options"] {
   const generic = given[genericKey] ?? {};
   if (typeof generic !== "object" || generic === null) {
-    throw new DriverError(`option ${genericKey}: must be an object`);
+    throw new Error(`option ${genericKey}: must be an object`);
   }
   const parsed = schema.safeParse(plexusOptions(generic));
-  if (!parsed.success) throw new DriverError(optionProblems(parsed.error, "-o"));
+  if (!parsed.success) throw new Error(optionProblems(parsed.error, "-o"));
   const { ifprefix, ...options } = parsed.data;
   const internal = given[internalKey] === true;
   if (internal && options.mode === "direct") {
-    throw new DriverError(
-      "--internal needs staged mode: in direct mode the plugins set the routes",
-    );
+    throw new Error("--internal needs staged mode: in direct mode the plugins set the routes");
   }
   return {
     ...options,

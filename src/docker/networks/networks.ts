@@ -1,6 +1,5 @@
 import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import type { PluginConf } from "#cni/conf/plugin-conf.ts";
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { RequestOf } from "#docker/driver/requests.ts";
 import type { JsonFiles } from "#docker/json-files.ts";
 import { type NetworkState, networkSchema } from "#docker/state.ts";
@@ -23,7 +22,7 @@ export class Networks {
 
   /**
    * Resolves and stores a network. A repeated call resolves it again: swarm creates a network on a
-   * node each time it is first used there. @throws DriverError, CniError or Error
+   * node each time it is first used there. @throws CniError or Error
    */
   async create(request: RequestOf<"NetworkDriver.CreateNetwork">): Promise<void> {
     const options = parseNetworkOptions(request.Options);
@@ -44,11 +43,11 @@ export class Networks {
     return this.#stored.remove(id);
   }
 
-  /** @throws DriverError when the network is not known */
+  /** @throws Error when the network is not known */
   get(id: string): NetworkState {
     const network = this.#stored.get(id);
     if (network !== undefined) return network;
-    throw new DriverError(`network ${id} is not known; create it again with docker network create`);
+    throw new Error(`network ${id} is not known; create it again with docker network create`);
   }
 
   /**
@@ -72,7 +71,7 @@ export function listOf(network: NetworkState): NetConfList {
 function checkStagedMode({ list, displayName }: ResolvedConf): void {
   const lost = list.plugins.flatMap(lostInStagedMode);
   if (lost.length === 0) return;
-  throw new DriverError(
+  throw new Error(
     `network ${displayName}: moving the interface into its container would lose: ${lost.join(", ")}; ` +
       "use -o plexus.mode=direct (Docker Engine 28 or later)",
   );

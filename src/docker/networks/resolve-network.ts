@@ -2,7 +2,6 @@ import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import { DriverError } from "#docker/driver/protocol.ts";
 import type { NetworkState } from "#docker/state.ts";
 import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
@@ -36,7 +35,7 @@ const defaultNamespace = "default";
 /**
  * Finds the network that `plexus.network` names: a configuration in JSON, a file (a configuration
  * or a manifest with one definition), a definition, or a configuration by its CNI name.
- * @throws DriverError, CniError or Error when it does not exist or cannot be used
+ * @throws CniError or Error when it does not exist or cannot be used
  */
 export async function resolveNetwork(
   options: NetworkReference,
@@ -74,7 +73,7 @@ async function networkOfManifest(path: string, sources: NetworkSources): Promise
   const { nads } = parseManifestFile(readTextFile(path, "any"), path);
   const [nad] = nads;
   if (nad !== undefined && nads.length === 1) return networkOfNad(nad, sources);
-  throw new DriverError(
+  throw new Error(
     `${path} has ${nads.length} NetworkAttachmentDefinitions instead of one; ` +
       "name one of a directory with -o plexus.manifests",
   );
@@ -85,7 +84,7 @@ async function networkByName(text: string, sources: NetworkSources): Promise<Res
   const nad = await sources.source?.getNad({ namespace, name }, {});
   if (nad !== undefined) return networkOfNad(nad, sources);
   if (text.includes("/")) {
-    throw new DriverError(`there is no NetworkAttachmentDefinition ${namespace}/${name}`);
+    throw new Error(`there is no NetworkAttachmentDefinition ${namespace}/${name}`);
   }
   return named(await loadByName(name, sources));
 }
@@ -110,7 +109,7 @@ function parseReference(text: string): { readonly namespace: string; readonly na
   const parts = text.split("/");
   const [namespace, name] = parts.length === 1 ? [defaultNamespace, text] : parts;
   if (parts.length <= 2 && namespace && name) return { namespace, name };
-  throw new DriverError(
+  throw new Error(
     `-o plexus.network: ${JSON.stringify(text)} is not a definition (NAME or NAMESPACE/NAME), ` +
       "a file or JSON",
   );
