@@ -2,7 +2,7 @@ import { openSync, rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { ApiClient } from "#kube/api/client.ts";
 import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
-import { decodeFrames, type Frame } from "#protocol/frame.ts";
+import { type Frame, FrameReader } from "#protocol/frame.ts";
 import { decodeExecResult, decodeRequest, encodeDone, encodeExec } from "#protocol/messages.ts";
 import { type Call, cniVariables, namespaces } from "../calls.ts";
 import { sets } from "../cases.ts";
@@ -76,7 +76,7 @@ async function sendAfter(
   received: Buffer,
   { isFirst, rest, send }: { isFirst: boolean; rest: readonly Buffer[]; send: () => void },
 ): Promise<void> {
-  const [frame] = decodeFrames(received) as [Frame];
+  const [frame] = new FrameReader().push(received) as [Frame];
   if (isFirst) duties.begin(decodeRequest(frame), rest);
   else duties.keep(decodeExecResult(frame).stdout);
   if (rest.length === 0) await duties.finish();

@@ -5,7 +5,7 @@ import { apiPaths } from "#kube/api/paths.ts";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { FetchClient } from "#kube/once/fetch-client.ts";
 import type { JsonObject } from "#lib/json.ts";
-import { decodeFrames, wholeFrames } from "#protocol/frame.ts";
+import { FrameReader, wholeFrames } from "#protocol/frame.ts";
 import { decodeExec, encodeExec, type RequestMessage } from "#protocol/messages.ts";
 import { DescriptorStream } from "../../src/standalone/descriptor-stream.ts";
 import { Duties, podIn, recordPath, timeoutMs } from "./duties.ts";
@@ -92,7 +92,7 @@ function asDel(call: DelegateCall): Buffer {
 function recordedCalls(env: RequestMessage["env"]): DelegateCall[] {
   const record = readFileSync(recordPath(dir, env));
   const end = [...wholeFrames(record)].at(-1)?.end;
-  return decodeFrames(record.subarray(0, end ?? 0)).map(decodeExec);
+  return new FrameReader().push(record.subarray(0, end ?? 0)).map(decodeExec);
 }
 
 void main();

@@ -1,8 +1,6 @@
 import type { Client, ServiceError } from "@grpc/grpc-js";
 import { MessageError } from "./wire.ts";
 
-type GrpcLibrary = typeof import("@grpc/grpc-js");
-
 /** The gRPC status codes that Plexus uses (grpc.io, "Status codes"). */
 export const GrpcStatus = {
   Cancelled: 1,
@@ -11,7 +9,6 @@ export const GrpcStatus = {
   NotFound: 5,
   ResourceExhausted: 8,
   Unimplemented: 12,
-  Internal: 13,
   Unavailable: 14,
 } as const;
 
@@ -22,10 +19,11 @@ export class GrpcError extends Error {
   /** The message of the server or the library. */
   readonly details: string;
 
-  constructor(method: string, failure: { status: number; statusName: string; details: string }) {
-    super(`${method}: ${failure.statusName}: ${failure.details}`);
-    this.status = failure.status;
-    this.details = failure.details;
+  constructor(method: string, { message, code, details }: ServiceError) {
+    // The library's message: the number of the status, its name, and the details.
+    super(`${method}: ${message.replace(/^\d+ /, "")}`);
+    this.status = code;
+    this.details = details;
   }
 }
 
@@ -63,17 +61,15 @@ export async function openUnaryClient(socketPath: string): Promise<UnaryClient> 
     // Retries are up to the caller.
     "grpc.enable_retries": 0,
   });
-  return new UnaryClient(client, grpc);
+  return new UnaryClient(client);
 }
 
 /** A client of one server, from {@link openUnaryClient}. */
 export class UnaryClient implements Disposable {
   readonly #client: Client;
-  readonly #grpc: GrpcLibrary;
 
-  constructor(client: Client, grpc: GrpcLibrary) {
+  constructor(client: Client) {
     this.#client = client;
-    this.#grpc = grpc;
   }
 
   /** Makes one call without retries. @throws GrpcError; MessageError for an invalid response */
@@ -100,7 +96,7 @@ export class UnaryClient implements Disposable {
         { deadline: Date.now() + timeoutMs },
         (error, response) => {
           signal?.removeEventListener("abort", cancel);
-          if (error !== null) reject(this.#failure(path, error));
+          if (error !== null) reject(new GrpcError(path, error));
           else resolve(response ?? Buffer.alloc(0));
         },
       );
@@ -108,12 +104,6 @@ export class UnaryClient implements Disposable {
       if (signal?.aborted === true) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
     });
-  }
-
-  #failure(path: string, { code, details }: ServiceError): GrpcError {
-    const status: number = code ?? GrpcStatus.Unknown;
-    const statusName = this.#grpc.status[status] ?? `${status}`;
-    return new GrpcError(path, { status, statusName, details });
   }
 
   [Symbol.dispose](): void {

@@ -26,9 +26,9 @@ import {
   encodeOccupants,
   encodeRequire,
   encodeSandbox,
-  findTypesMax,
   ProtocolVersionError,
   type RequestMessage,
+  typesByFrame,
 } from "#protocol/messages.ts";
 
 /** The shim ends a process that is silent for five times as long. */
@@ -117,8 +117,7 @@ export class ShimSession implements DelegateHost {
     searchPath: readonly string[],
     types: readonly string[],
   ): Promise<readonly PluginLookup[]> {
-    const parts = Map.groupBy(types, (_, index) => Math.floor(index / findTypesMax)).values();
-    const answers = Array.from(parts, async (some) =>
+    const answers = typesByFrame(types).map(async (some) =>
       decodeFindResult(await this.#order(encodeFind(searchPath, some)), some.length),
     );
     return (await Promise.all(answers)).flat();

@@ -81,14 +81,6 @@ export function* wholeFrames(bytes: Buffer) {
   }
 }
 
-/** Splits bytes into frames. @throws ProtocolError for an incomplete last or a malformed frame */
-export function decodeFrames(bytes: Buffer): Frame[] {
-  const reader = new FrameReader();
-  const frames = reader.push(bytes);
-  if (reader.pendingBytes > 0) throw new ProtocolError("the last frame is cut short");
-  return frames;
-}
-
 /** Splits a byte stream into frames. */
 export class FrameReader {
   #chunks: Buffer[] = [];
@@ -116,11 +108,6 @@ export class FrameReader {
       this.#needed = 4;
     }
     return frames;
-  }
-
-  /** How many bytes of an incomplete frame are buffered. */
-  get pendingBytes(): number {
-    return this.#size;
   }
 
   #joined(): Buffer {

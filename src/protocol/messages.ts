@@ -81,8 +81,7 @@ export function encodeExec(message: ExecMessage): Buffer {
 
 /** The orders that make the next `EXEC` depend on further types. */
 export function encodeRequire(searchPath: readonly string[], types: readonly string[]): Buffer[] {
-  const parts = Map.groupBy(types, (_, index) => Math.floor(index / findTypesMax)).values();
-  return Array.from(parts, (some) =>
+  return typesByFrame(types).map((some) =>
     encodeFrame(FrameType.Require, [searchPath.join(":"), ...some]),
   );
 }
@@ -128,16 +127,13 @@ export function decodeNetlinkResult(frame: Frame) {
   };
 }
 
-/** The most types that one `FIND` can have: a frame of the shim has 64 fields at most. */
-export const findTypesMax = 60;
+/** Plugin types in lists for one frame each: a frame of the shim has 64 fields at most. */
+export function typesByFrame(types: readonly string[]): readonly string[][] {
+  return [...Map.groupBy(types, (_, index) => Math.floor(index / 60)).values()];
+}
 
-/** @throws ProtocolError when there are more than {@link findTypesMax} types */
+/** Asks for types that fit into one frame. */
 export function encodeFind(searchPath: readonly string[], types: readonly string[]): Buffer {
-  if (types.length > findTypesMax) {
-    throw new ProtocolError(
-      `${types.length} plugins to find, at most ${findTypesMax} are possible`,
-    );
-  }
   return encodeFrame(FrameType.Find, [searchPath.join(":"), ...types]);
 }
 

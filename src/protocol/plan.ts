@@ -2,9 +2,9 @@ import { crc32 } from "node:zlib";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import { expectType, field, number } from "./fields.ts";
 import {
-  decodeFrames,
   encodeFrame,
   type Frame,
+  FrameReader,
   FrameType,
   frameMax,
   ProtocolError,
@@ -122,7 +122,7 @@ export function decodePlanWithRecord(file: Buffer) {
 
 function decodeNewest(file: Buffer) {
   const { bytes, isOutdated } = findNewestPlan(file);
-  const [head, ...frames] = decodeFrames(bytes);
+  const [head, ...frames] = new FrameReader().push(bytes);
   if (head === undefined) throw new ProtocolError("there is no plan");
   expectType(head, FrameType.Plan);
   const version = field(head, 0).toString();
