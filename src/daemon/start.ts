@@ -175,7 +175,7 @@ async function openDeviceSources(
   adapters: Pick<Adapters, "life" | "logger" | "config" | "cluster">,
 ): Promise<Adapters["devices"]> {
   const { life, logger, config, cluster } = adapters;
-  const { resourceApi: api } = cluster;
+  const api = cluster.node?.resourceApi;
   if (api === undefined) return {};
   const { kubeletDir } = config.current();
   const kubelet = await life.start({
@@ -229,7 +229,7 @@ function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[
     servers.push(new OptionalServer(open, onFailure));
   }
   if (flags.metrics === undefined) return servers;
-  const { accessReview: review } = cluster;
+  const review = cluster.node?.accessReview;
   if (review === undefined) {
     throw new Error("--metrics: needs the Kubernetes API, which authorizes the callers");
   }
