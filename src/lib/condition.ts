@@ -17,6 +17,11 @@ export interface Condition {
   readonly isQuiet?: boolean | undefined;
 }
 
+/** A condition of a node. */
+export function found(reason: FindingReason, message: string, step?: string): Condition {
+  return { reason, message, step };
+}
+
 /** How bad a condition is. */
 export function verdictOfCondition(condition: Condition): Verdict {
   return condition.lacksNetworks === true ? "problem" : verdictOf(condition.reason);

@@ -1,9 +1,9 @@
 import { chainConditions, confCondition } from "#daemon/cni-conf/status.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
 import { failedAddMs } from "#engine/explain/call-history.ts";
-import { type Condition, textOf } from "#lib/condition.ts";
+import { type Condition, found, textOf } from "#lib/condition.ts";
 import { shortened } from "#lib/one-line.ts";
-import { type FindingReason, reasonRow } from "#lib/reasons.ts";
+import { reasonRow } from "#lib/reasons.ts";
 import type { NodeCondition, NodeStatus } from "./node-status.ts";
 
 /** What plexusd says of its node. */
@@ -35,10 +35,6 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
     "plexus agent": agent(report),
   };
   return Object.entries(parts).flatMap(([check, all]) => all.map((each) => ({ check, ...each })));
-}
-
-function found(reason: FindingReason, message: string, step?: string): Condition {
-  return { reason, message, step };
 }
 
 function plexusd({ version, commit, node, uptimeSeconds, notReady }: NodeReport): Condition {

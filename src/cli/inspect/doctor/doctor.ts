@@ -3,12 +3,11 @@ import { command, ExitCode, readInput } from "#cli/command.ts";
 import { switchFlag } from "#cli/flags.ts";
 import { columns, print } from "#cli/output-format.ts";
 import type { NodeCondition, NodeStatus } from "#daemon/admin/node-status.ts";
-import { textOf, verdictOfCondition, worstFirst } from "#lib/condition.ts";
+import { found, textOf, verdictOfCondition, worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { withExpected } from "./expected-config.ts";
 import {
   directoryFindings,
-  found,
   otherListFindings,
   shimFinding,
   tokenFindings,
@@ -46,7 +45,7 @@ async function examine(socket: string, expected?: string): Promise<NodeCondition
     const report = await askAdmin<NodeStatus>(socket, "/node");
     return [
       ...(expected === undefined ? report.conditions : withExpected(report, expected)),
-      await shimFinding(report),
+      { check: "shim", ...(await shimFinding(report)) },
       ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),
       ...(await otherListFindings(report.dirs.cniConfDir)),
@@ -55,7 +54,7 @@ async function examine(socket: string, expected?: string): Promise<NodeCondition
     if (!(error instanceof PlexusdUnavailable)) throw error;
     const { cniConfDir, cniBinDir: shimDir, stateDir } = defaultPaths;
     return [
-      found("DaemonUnavailable", "plexusd", error.message),
+      { check: "plexusd", ...found("DaemonUnavailable", error.message) },
       ...(await tokenFindings(stateDir)),
       ...(await directoryFindings({ cniConfDir, shimDir, binDirs: [shimDir], stateDir })),
     ];
