@@ -14,11 +14,11 @@ test.each([
   [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
   [["--thin"], { source: { kind: "api" }, thin: true }],
 ])("parseFlags(%j) runs plexusd with these flags", (argv, flags) => {
-  expect(parseFlags(argv)).toStrictEqual({ kind: "run", flags: { socket, stateDir, ...flags } });
+  expect(parseFlags(argv)).toStrictEqual({ socket, stateDir, ...flags });
 });
 
 test.each(["help", "version"])("parseFlags() accepts --%s beside other flags", (kind) => {
-  expect(parseFlags(["--node", "n", `--${kind}`])).toEqual({ kind });
+  expect(parseFlags(["--node", "n", `--${kind}`])).toBe(kind);
 });
 
 test.each([

@@ -2,11 +2,6 @@ import { parseArgs } from "node:util";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
-export type DaemonCommand =
-  | { readonly kind: "help" }
-  | { readonly kind: "version" }
-  | { readonly kind: "run"; readonly flags: DaemonFlags };
-
 /** The flags; the configuration or the default replaces a missing one. */
 export interface DaemonFlags {
   readonly config?: string;
@@ -58,15 +53,15 @@ const options = {
   help: { type: "boolean", default: false },
 } as const;
 
-/** @throws Error naming a flag that is unknown, has no value or excludes another one */
-export function parseFlags(argv: readonly string[]): DaemonCommand {
+/** What plexusd runs with, or what it prints. @throws Error naming a flag that cannot be used */
+export function parseFlags(argv: readonly string[]): DaemonFlags | "help" | "version" {
   const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
   const { help, version, manifests, kubeconfig, ...others } = values;
-  if (help) return { kind: "help" };
-  if (version) return { kind: "version" };
+  if (help) return "help";
+  if (version) return "version";
   const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...sameName } = others;
   const source = sourceFlag(manifests, kubeconfig);
-  return { kind: "run", flags: omitUndefined({ ...sameName, source, stateDir, cniConfDir }) };
+  return omitUndefined({ ...sameName, source, stateDir, cniConfDir });
 }
 
 function sourceFlag(manifests?: string, kubeconfig?: string): SourceFlag {

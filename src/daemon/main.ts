@@ -12,18 +12,11 @@ import { startDaemon } from "./start.ts";
 
 /** Runs plexusd until SIGTERM or SIGINT. If it cannot start, it prints why and exits with 1. */
 async function main(): Promise<void> {
-  const command = parseFlags(process.argv.slice(2));
+  const flags = parseFlags(process.argv.slice(2));
   const { version, commit } = buildInfo();
-  switch (command.kind) {
-    case "help":
-      process.stdout.write(usage);
-      return;
-    case "version":
-      process.stdout.write(`plexusd ${version} (${commit})\n`);
-      return;
-    case "run":
-      return run(command.flags);
-  }
+  if (flags === "help") process.stdout.write(usage);
+  else if (flags === "version") process.stdout.write(`plexusd ${version} (${commit})\n`);
+  else await run(flags);
 }
 
 async function run(flags: DaemonFlags): Promise<void> {

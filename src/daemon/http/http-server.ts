@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -29,20 +30,19 @@ export async function listen(
   where: { readonly host?: string; readonly port: number; readonly what: string },
 ): Promise<HealthServer> {
   const { host, port, what } = where;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) => {
-      // So that it emits "close".
-      server.close();
-      const address = `${host ?? "*"}:${port}`;
-      reject(new Error(`cannot serve ${what} on ${address}: ${cause.message}`, { cause }));
-    });
-    server.listen(port, host, resolve);
-  });
+  try {
+    await once(server.listen(port, host), "listening");
+  } catch (cause) {
+    // So that it emits "close".
+    server.close();
+    const message = `cannot serve ${what} on ${host ?? "*"}:${port}: ${errorMessage(cause)}`;
+    throw new Error(message, { cause });
+  }
   const bound = server.address() as AddressInfo;
   return {
     address: { host: bound.address, port: bound.port },
     close: () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = server[Symbol.asyncDispose]();
       server.closeAllConnections();
       return closed;
     },

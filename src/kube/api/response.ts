@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { pipeline } from "node:stream";
+import { finished } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { type ApiError, apiErrorOf, parseErrorBody, readText } from "./api-error.ts";
 
@@ -27,9 +28,7 @@ export function textOf(response: IncomingMessage, name: string): Promise<string>
 
 /** Receives the rest of a response without keeping it. @throws Error when it is cut off */
 export function skipped(response: IncomingMessage): Promise<void> {
-  return new Promise((resolve, reject) => {
-    response.on("end", resolve).on("error", reject).resume();
-  });
+  return finished(response.resume());
 }
 
 /** Decompresses only what is read, so that a small response cannot fill the memory. */
