@@ -190,7 +190,7 @@ describe("the chart's values", () => {
     const config = {
       clusterNetwork: "/etc/cni/primary/10-a.conflist",
       readinessindicatorfile: "/run/primary/ready",
-      defaultNetworks: ["default/red", "/srv/networks/blue.conf"],
+      defaultNetworks: ["red", "/srv/networks/blue.conf"],
       confDir: "/srv/networks",
       kubeletDir: "/data/kubelet",
       primary: { dir: "/etc/cni/net.d/primary.d" },

@@ -228,11 +228,14 @@ test("network-test probe fails outside of the pods that are listed, and knows th
 test("config check - reads stdin", async () => {
   const err: string[] = [];
   const input = (async function* () {
-    yield Buffer.from("logLevle: debug\n");
+    yield Buffer.from("logLevle: debug\nclusterNetwork: ../../etc/x\n");
   })();
   const output = { out: vi.fn(), err: (line: string) => err.push(line), input };
   expect(await runCli(["config", "check", "-"], output)).toBe(1);
-  expect(err).toEqual(['stdin:1: logLevle: unknown key, got "debug"; did you mean logLevel?']);
+  expect(err.join("\n").split("\n")).toEqual([
+    'stdin:1: logLevle: unknown key, got "debug"; did you mean logLevel?',
+    'stdin:2: clusterNetwork: must be the name of a network, or an absolute path, got "../../etc/x"',
+  ]);
 });
 
 test.for([

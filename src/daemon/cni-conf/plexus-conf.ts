@@ -4,6 +4,7 @@ import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { compareVersions, isSupportedVersion } from "#cni/versions.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { namedPlugins, type OmittedPlugin, plexusdsListMark } from "#engine/config.ts";
+import { delegateList } from "#engine/delegate-list.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { isJsonObject, type JsonObject, parseExactly } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -52,8 +53,7 @@ interface PlexusConfParts extends Pick<NodeConfSpec, "primaryDir" | "capabilitie
 export function plexusConf(options: PlexusConfParts): OwnConf {
   const { primary, primaryDir, omitted } = options;
   const [inline] = options.delegates;
-  // prerequisites.ts has validated inline delegates.
-  const list = primary?.list ?? (inline && parseNetConfList(inline, { source: "delegates[0]" }));
+  const list = primary?.list ?? (inline && delegateList(inline, 0));
   const plugin = omitUndefined({
     type: "plexus",
     ...plexusdsListMark,

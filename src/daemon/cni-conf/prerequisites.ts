@@ -1,7 +1,7 @@
 import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { parseNetConfList } from "#cni/conf/conf.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
+import { delegateList } from "#engine/delegate-list.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
@@ -67,18 +67,12 @@ async function examineDelegates({ spec, files }: PrerequisitesOptions): Promise<
   const { delegates, binDirs } = spec;
   let warning: string | undefined;
   for (const [index, conf] of delegates.entries()) {
-    const source = `delegates[${index}]`;
-    try {
-      const { plugins } = parseNetConfList(conf, { source });
-      const types = plugins.map((plugin) => plugin.type);
-      const findings = await examinePlugins(types, { binDirs, files });
-      if (findings.problem !== undefined) {
-        return { problem: `${source} cannot be used: ${findings.problem}` };
-      }
-      if (findings.warning !== undefined) warning ??= `${source}: ${findings.warning}`;
-    } catch (error) {
-      return { problem: errorMessage(error) };
-    }
+    const types = delegateList(conf, index).plugins.map((plugin) => plugin.type);
+    const findings = await examinePlugins(types, { binDirs, files });
+    const key = `delegates[${index}]`;
+    if (findings.problem !== undefined)
+      return { problem: `${key} cannot be used: ${findings.problem}` };
+    if (findings.warning !== undefined) warning ??= `${key}: ${findings.warning}`;
   }
   return omitUndefined({ warning });
 }

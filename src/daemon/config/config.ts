@@ -6,8 +6,9 @@ import type { JsonObject } from "#lib/json.ts";
 import type { CallConfig } from "./call-config.ts";
 import { daemonKeys, primaryKeys } from "./daemon-keys.ts";
 import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+import { checkedKeys } from "./network-keys.ts";
 
-export const fileKeys = { ...engineKeys, ...daemonKeys };
+export const fileKeys = { ...engineKeys, ...checkedKeys, ...daemonKeys };
 
 /** A valid configuration file; every key is optional. */
 type ConfigFile = KeyValues<typeof fileKeys>;

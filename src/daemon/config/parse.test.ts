@@ -18,9 +18,10 @@ function problemsOf(text: string): string[] {
 }
 
 test("parseConfig() keeps the digits of integers in delegates, and of no others", () => {
-  const text = "delegates: [{type: x, a: 9007199254740993, b: {c: [-18446744073709551615, 7]}}]";
+  const text =
+    "delegates: [{name: n, type: x, a: 9007199254740993, b: {c: [-18446744073709551615, 7]}}]";
   const { delegates } = parseConfig(text, "file").engine;
-  const digits = '{"type":"x","a":9007199254740993,"b":{"c":[-18446744073709551615,7]}}';
+  const digits = '{"name":"n","type":"x","a":9007199254740993,"b":{"c":[-18446744073709551615,7]}}';
   expect(JSON.stringify(delegates?.[0])).toBe(digits);
   expect(() => parseConfig("delegateTimeoutMs: 9007199254740993", "file")).toThrow(
     /delegateTimeoutMs: Too big/,
@@ -109,7 +110,7 @@ const binDirs = ["/srv/bin", "/var/lib/cni/bin", "/usr/libexec/cni"];
 test.each([
   ["clusterNetwork: /etc/cni/x/10-x.conf", { primaryDir: "/etc/cni/x", primaryConf: "10-x.conf" }],
   ["clusterNetwork: default-net", { primaryConf: undefined, withoutPrimary: true }],
-  ["delegates: [{type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
+  ["delegates: [{name: n, type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
   ["primary: {dir: /etc/cni/p}", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
   [
     "cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]\nbinDir: /srv/bin",
@@ -165,6 +166,51 @@ test.each([
   expect(found, problemsOf(text).join("\n")).not.toEqual([]);
 });
 
+const times33 = (item: string): string => Array(33).fill(item).join();
+
+test.each([
+  ["delegates[0]", 'name: is missing, got {"type":"bridge"}', "delegates: [{type: bridge}]"],
+  [
+    "delegates[0]",
+    'plugins[0].type: "multus" is a meta-plugin and cannot be a delegate',
+    'delegates: [{cniVersion: "1.0.0", name: x, type: multus}]',
+  ],
+  [
+    "delegates[0]",
+    'plugins[0].delegate.type: "plexus" is',
+    "delegates: [{name: x, type: flannel, delegate: {Type: plexus}}]",
+  ],
+  ["delegates[0]", "not the name of an executable", "delegates: [{name: x, type: ../sh}]"],
+  ["delegates[1]", "no plugins", "delegates: [{name: a, type: a}, {name: x, plugins: []}]"],
+  ["delegates[0]", "incompatible", 'delegates: [{name: x, cniVersion: "9.0.0", type: a}]'],
+  ["delegates[0]", "bytes", `delegates: [{name: x, type: a, b: ${"c".repeat(131_072)}}]`],
+  [
+    "delegates",
+    "a pod can have at most 32 networks",
+    `delegates: [${times33("{name: a, type: a}")}]`,
+  ],
+  ["clusterNetwork", 'absolute path, got "../../etc/x"', "clusterNetwork: ../../etc/x"],
+  ["clusterNetwork", "must be the name of a network, or an", "clusterNetwork: a b"],
+  ["defaultNetworks[1]", 'absolute path, got "a,b"', 'defaultNetworks: [ok, "a,b"]'],
+  [
+    "defaultNetworks",
+    "a pod can have at most 32 networks",
+    `defaultNetworks: [${times33("a").slice(2)}]`,
+  ],
+])("parseConfig() refuses %s with which every ADD fails: %s", (key, problem, text) => {
+  expect(problemsOf(`\n${text}`)).toEqual([expect.stringContaining(problem)]);
+  expect(problemsOf(`\n${text}`)[0]).toContain(`config.yaml:2: ${key}: `);
+});
+
+test.each([
+  "clusterNetwork: net_1.Example",
+  "clusterNetwork: /etc/cni/net.d/",
+  "defaultNetworks: [a, /srv/net.d/20-y.conf]",
+  'delegates: [{cniVersion: "0.1.0", Name: a, Type: bridge}, {name: b, plugins: [{type: multus-ish}]}]',
+])("parseConfig(%j) accepts what an ADD may find", (text) => {
+  expect(problemsOf(text)).toEqual([]);
+});
+
 test("parseFile() takes no former key, and warns of each with line and what applies now", () => {
   const keys = Object.keys(formerKeys);
   const text = ["logLevel: warn", ...keys.map((key) => `${key}: x`)].join("\n");
@@ -187,8 +233,8 @@ test("parseFile() takes no former key, and warns of each with line and what appl
 });
 
 test("parseConfig() reports all problems, in the order of their lines", () => {
-  const problems = problemsOf("zzz: 1\nconfDir: 5\nhttp: no\n");
-  expect(problems.map((line) => line.split(":")[1])).toEqual(["1", "2", "3"]);
+  const problems = problemsOf("zzz: 1\nconfDir: 5\nhttp: no\ndelegates: [{type: bridge}]\n");
+  expect(problems.map((line) => line.split(":")[1])).toEqual(["1", "2", "3", "4"]);
 });
 
 test.each([

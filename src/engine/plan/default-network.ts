@@ -1,18 +1,12 @@
 import { hash } from "node:crypto";
 import { join } from "node:path/posix";
-import {
-  type ConfOptions,
-  misplacedVersion,
-  type NetConfList,
-  parseNetConfList,
-  toJson,
-} from "#cni/conf/conf.ts";
+import { type ConfOptions, misplacedVersion, type NetConfList, toJson } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import { CniError } from "#cni/error.ts";
-import { checkTextLimit, limits } from "#cni/limits.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { EngineConfig, OmittedPlugin } from "#engine/config.ts";
+import { delegateList } from "#engine/delegate-list.ts";
 import { unseenPathHint } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -136,10 +130,7 @@ function deviceResource(
 }
 
 function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): ResolvedNetwork {
-  const { unlimited = false } = ctx;
-  const source = `delegates[${index}]`;
-  if (!unlimited) checkTextLimit(limits.conf, JSON.stringify(conf), source);
-  return networkFromList(ctx, parseNetConfList(conf, { source, unlimited }));
+  return networkFromList(ctx, delegateList(conf, index, ctx.unlimited));
 }
 
 /** Warns of a list that means something else than its author thinks. @throws CniError 7 */

@@ -1,0 +1,54 @@
+import * as z from "zod";
+import { limits } from "#cni/limits.ts";
+import { isPlainName } from "#cni/names.ts";
+import { networkKeys, nonEmptyText } from "#engine/config-keys.ts";
+import type { ConfigKeys } from "#engine/config-table.ts";
+import { delegateList } from "#engine/delegate-list.ts";
+import { errorMessage } from "#lib/error-message.ts";
+import type { JsonObject } from "#lib/json.ts";
+import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
+
+/** A definition's name is also one that CNI permits. */
+const reference = () =>
+  nonEmptyText().refine((text) => text.startsWith("/") || isPlainName(text), {
+    error: "must be the name of a network, or an absolute path",
+  });
+
+const { clusterNetwork, delegates, defaultNetworks } = networkKeys;
+const { max } = limits.networks;
+const tooMany = { error: `a pod can have at most ${max} networks` };
+
+/**
+ * In plexusd's file, values with which every ADD that uses them fails are invalid. Those of the
+ * runtime's conf are checked only by the ADD, because a DEL reads that conf too.
+ */
+export const checkedKeys = {
+  clusterNetwork: { ...clusterNetwork, schema: reference },
+  delegates: {
+    ...delegates,
+    schema: () =>
+      delegates
+        .schema()
+        .refine(({ length }) => length <= max, tooMany)
+        .superRefine(refuseUnusable),
+  },
+  defaultNetworks: {
+    ...defaultNetworks,
+    schema: () =>
+      z
+        .array(reference())
+        .refine(({ length }) => length < max, tooMany)
+        .readonly(),
+  },
+} as const satisfies ConfigKeys;
+
+function refuseUnusable(confs: readonly JsonObject[], ctx: z.RefinementCtx): void {
+  for (const [index, conf] of confs.entries()) {
+    try {
+      const list = delegateList(conf, index);
+      checkNotMetaPlugin(list, list.name);
+    } catch (error) {
+      ctx.addIssue({ code: "custom", path: [index], message: errorMessage(error) });
+    }
+  }
+}
