@@ -154,8 +154,7 @@ test.each([
 });
 
 test("the last line about wrong usage is the error", async () => {
-  const { err } = await run("install", "--nonsense");
-  expect(err.split("\n")).toEqual([
+  expect((await run("install", "--nonsense")).err.split("\n")).toEqual([
     expect.stringContaining("usage: plexusctl install"),
     expect.stringMatching(/^plexusctl install: .*--nonsense/),
   ]);
@@ -362,8 +361,7 @@ test.for(["relative/bin", "/a:/b", "/a\n/b"])(
 test("records lists pods and their networks", async ({ node, store }) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);
   await store.create(recordOf("db", ["cbr0"]), emptyPlan);
-  const table = await run("records", "--state-dir", node.at("state"));
-  expect(table.out.split("\n")).toEqual([
+  expect((await run("records", "--state-dir", node.at("state"))).out.split("\n")).toEqual([
     "POD          CONTAINER  NETWORKS                      SINCE",
     "default/db   c-db       eth0=cbr0                     2026-01-01T00:00:00.000Z",
     "default/web  c-web      eth0=cbr0,net1=default/net-a  2026-01-01T00:00:00.000Z",
@@ -839,8 +837,7 @@ test("uninstall copies the primary's configuration from --primary-dir to the con
 
 test("uninstall keeps foreign files and their directory", async ({ node }) => {
   await writeFile(node.at("state/important.txt"), "");
-  const result = await node.uninstall();
-  expect(result.err).toContain("foreign files");
+  expect((await node.uninstall()).err).toContain("foreign files");
   expect(await readdir(node.at("state"))).toEqual(["important.txt"]);
 });
 

@@ -41,8 +41,7 @@ test("a message type reads what another implementation encodes", () => {
     fc.property(value, fc.nat(), (each, count) => {
       const items = each.items.map((one) => ({ ...one, count }));
       const inner = each.inner && { ...each.inner, count };
-      const bytes = outerOfServer.encode({ ...each, items, inner, count });
-      expect(outer(bytes)).toEqual(each);
+      expect(outer(outerOfServer.encode({ ...each, items, inner, count }))).toEqual(each);
     }),
   );
 });
@@ -86,6 +85,5 @@ test.each([
 });
 
 test("a message type takes linear time for many small items", () => {
-  const many = Buffer.alloc(1_000_000, Buffer.from("2a00", "hex"));
-  expect(outer(many).items).toHaveLength(500_000);
+  expect(outer(Buffer.alloc(1_000_000, Buffer.from("2a00", "hex"))).items).toHaveLength(500_000);
 });

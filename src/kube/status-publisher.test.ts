@@ -200,8 +200,7 @@ test.for([
     const retried = { initialMs: 1000, maxMs: 60_000 };
     await using lab = new Lab(api, client, { waitMs: 4000, delays: { retried } });
     const startedAt = performance.now();
-    const failure = await shown(lab);
-    expect(failure?.message).toContain(`HTTP ${answer}`);
+    expect((await shown(lab))?.message).toContain(`HTTP ${answer}`);
     expect(performance.now() - startedAt).toBeLessThan(3900);
     api.script({ when: isStatusPatch, answer: 503 });
     expect(await shown(lab, podOf("db"))).toBeUndefined();

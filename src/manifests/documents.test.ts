@@ -24,8 +24,7 @@ test.each(["", "\n# only a comment\n", "---\n---\n"])("%j has no manifest", (tex
 test.each([undefined, 2, "\t"])("parseManifestFile() reads JSON, indented by %j", (indent) => {
   const metadata = { name: "web", uid: "u1", namespace: "x" };
   const text = JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata }, null, indent);
-  const { pods } = parseManifestFile(text, "f.json");
-  expect(pods).toEqual([
+  expect(parseManifestFile(text, "f.json").pods).toEqual([
     { namespace: "x", name: "web", uid: "u1", annotations: {}, isStatic: false },
   ]);
 });

@@ -148,8 +148,7 @@ describe.runIf(littleEndian)("messages recorded from a kernel", () => {
       hex("24 00 09 00"),
       stateless.subarray(48),
     ]);
-    const some = withHops(route, route.hops.slice(1));
-    expect(Buffer.from(addRoute(some).data)).toEqual(lastHop);
+    expect(Buffer.from(addRoute(withHops(route, route.hops.slice(1))).data)).toEqual(lastHop);
   });
 
   test("deleteRoute() writes a route by nexthop object without the hops of that object", async () => {

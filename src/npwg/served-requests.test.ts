@@ -134,8 +134,7 @@ test.each([
 test("ignoredRequests() shortens long values", () => {
   const ips = Array.from({ length: 60 }, (_, i) => `10.0.1.${i}`);
   const given = Array.from({ length: 60 }, (_, i) => `10.0.2.${i}/24`);
-  const text = problem({ ips }, madeWith({}, given));
-  expect(text).toHaveLength(
+  expect(problem({ ips }, madeWith({}, given))).toHaveLength(
     `plugin bridge ignored the key "ips": the pod asks for , the result has `.length + 2 * 201,
   );
 });

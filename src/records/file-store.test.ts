@@ -579,8 +579,7 @@ test("create() makes the record visible at once, and syncs it before `durable` r
   const store = await FileRecordStore.open(dir);
   const synced = observeSyncs();
   const { durable } = await store.create(recordOf("c1"), plan);
-  const other = await FileRecordStore.open(dir);
-  expect((await other.load(key))?.record).toEqual(recordOf("c1"));
+  expect((await (await FileRecordStore.open(dir)).load(key))?.record).toEqual(recordOf("c1"));
   await durable;
   expect(synced.toSorted()).toEqual(everything);
   await store.flush();

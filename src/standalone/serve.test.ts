@@ -149,8 +149,7 @@ test.each([
   const confDir = join(stateDir, "net.d");
   const conf = { ...described("red"), confDir };
   const args = "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=1";
-  const { json } = await call("ADD", { conf, args });
-  expect(json.msg).toContain(problem);
+  expect((await call("ADD", { conf, args })).json.msg).toContain(problem);
 });
 
 test("without an API and manifests, no pod lacks its status", async () => {
@@ -171,8 +170,7 @@ test("without an API, manifests in the default directory count, if only root can
     metadata: podObject("web", { annotations: { "k8s.v1.cni.cncf.io/networks": "red" } }).metadata,
   };
   await writeFile(join(dir, "web.json"), JSON.stringify(pod));
-  const missing = "there is no NetworkAttachmentDefinition default/red";
-  expect((await add()).json.msg).toContain(missing);
+  expect((await add()).json.msg).toContain("there is no NetworkAttachmentDefinition default/red");
   await chmod(join(dir, "web.json"), 0o666);
   await expect(add()).rejects.toThrow("web.json must belong to root");
 });

@@ -139,8 +139,7 @@ test("uninstall-cluster changes nothing while its DaemonSet's status is of an ea
   api,
 }) => {
   putUninstaller(api, 1, { observed: 0 });
-  const { err } = await uninstall(api, 1);
-  expect(err).toEqual([
+  expect((await uninstall(api, 1)).err).toEqual([
     "kube-controller-manager: no answer of the uninstaller in time",
     "Plexus is not uninstalled, and nothing was changed.",
   ]);

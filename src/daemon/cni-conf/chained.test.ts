@@ -254,8 +254,7 @@ test("a temporary file that cannot be removed does not keep plexusd from startin
   const files = new HostConfFiles();
   const list = files.list.bind(files);
   vi.spyOn(files, "list").mockImplementation(async (dir) => [...(await list(dir)), name]);
-  const reconciler = await startReconciler(node, {}, files);
-  expect((await reconciler.reconcile()).status.state).toBe("active");
+  expect((await (await startReconciler(node, {}, files)).reconcile()).status.state).toBe("active");
 });
 
 test("what a write that failed has left in the directory is plexusd's own", async () => {

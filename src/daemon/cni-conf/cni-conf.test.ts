@@ -437,8 +437,7 @@ test("keeps its file when it stops, and does not rewrite an unchanged one", asyn
   const node = await calicoNode();
   await (await node.start()).stop();
   const before = await readdir(node.conf);
-  const conf = await node.start();
-  expect(conf.states).toEqual(["active"]);
+  expect((await node.start()).states).toEqual(["active"]);
   expect(await readdir(node.conf)).toEqual(before);
 });
 
@@ -619,8 +618,7 @@ test("a file that cannot be written is tried again by time, not because of its t
 test("warns of a plugin in a directory that plexusd cannot see", async () => {
   const node = await makeNode({ view: (root) => viewOf([root]) });
   await node.put("10-calico.conflist", calico.replace("portmap", "other"));
-  const conf = await node.start({ binDirs: ["/usr/libexec/cni", node.bin] });
-  expect(conf.status()).toEqual({
+  expect((await node.start({ binDirs: ["/usr/libexec/cni", node.bin] })).status()).toEqual({
     state: "active",
     reason: "delegating to 10-calico.conflist",
     primary: "10-calico.conflist",

@@ -16,8 +16,7 @@ test.for([
 ])("pathsToMount() says of a configuration $where only what it knows", ({ view, says }) => {
   const config = parseConfig("binDir: /usr/libexec/cni\ncniBinDir: /opt/cni/bin\n", "config.yaml");
   const about = (key: string) => expect.stringMatching(`^${key}: .* ${says}, so that plexusd `);
-  const paths = pathsToMount(config, view);
-  expect(paths).toContainEqual(about("binDir"));
+  expect(pathsToMount(config, view)).toContainEqual(about("binDir"));
   const usual = parseConfig("confDir: /etc/cni/plexus/net.d\n", "config.yaml");
   expect(pathsToMount(usual, view).filter((text) => text.includes("confDir"))).toEqual([]);
 });

@@ -63,8 +63,7 @@ test("limits the number of label values", async () => {
 test("exports counters of rare events as 0 before the first event", async () => {
   const metrics = unshared();
   metrics.kube.cacheSynced("pods", false);
-  const { text } = await metrics.render();
-  expect(text.split("\n")).toEqual(
+  expect((await metrics.render()).text.split("\n")).toEqual(
     expect.arrayContaining([
       'plexus_status_writes_total{result="rejected"} 0',
       'plexus_events_dropped_total{reason="queue"} 0',
@@ -82,8 +81,7 @@ test("exports the state of plexusd, the API caches, the configuration and the no
   metrics.configReloaded(false);
   metrics.nodeConfState("waiting");
   metrics.nodeConfState("active");
-  const { text } = await metrics.render();
-  expect(text.split("\n")).toEqual(
+  expect((await metrics.render()).text.split("\n")).toEqual(
     expect.arrayContaining([
       'plexus_apiserver_cache_synced{resource="pods"} 1',
       'plexus_apiserver_watch_restarts_total{resource="pods",reason="expired"} 1',
@@ -127,8 +125,7 @@ test("a count that fails is Nan, and the other metrics are served", async () => 
     plexus_leftover_records: async () => 2,
   });
   expect(await linesOf(metrics, "plexus_attachments ")).toEqual(["plexus_attachments Nan"]);
-  const leftovers = await linesOf(metrics, "plexus_leftover_records ");
-  expect(leftovers).toEqual(["plexus_leftover_records 2"]);
+  expect(await linesOf(metrics, "plexus_leftover_records ")).toEqual(["plexus_leftover_records 2"]);
 });
 
 test("scrapes share the text for a second, so that a flood of them renders once", async () => {

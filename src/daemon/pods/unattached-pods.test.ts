@@ -79,8 +79,7 @@ test("an unattached pod is reported once, and counted until it is deleted", asyn
     await node.checkAt(at);
     expect(node.found().length).toBe(1);
     const message = expect.stringMatching(/^the pod runs without default\/red: /);
-    const reason = "NotAttached";
-    expect(node.found()).toMatchObject([{ reason, message }]);
+    expect(node.found()).toMatchObject([{ reason: "NotAttached", message }]);
   }
   expect(node.events).toEqual([
     expect.stringMatching(/^web: NotAttached: the pod runs without default\/red: .*delete the pod/),

@@ -22,8 +22,7 @@ test("Plugin.Activate and GetCapabilities have no payload [M-2.1] [M-2.2] [M-3.1
 test.each(["/NetworkDriver.Unheard", "/IpamDriver.RequestPool", "/", "/NetworkDriver.toString"])(
   "the unknown URI %s is answered with 404 [M-1.2]",
   async (path) => {
-    const bench = await startBench();
-    expect(await bench.send(path, "{}")).toMatchObject({ status: 404 });
+    expect(await (await startBench()).send(path, "{}")).toMatchObject({ status: 404 });
   },
 );
 

@@ -85,8 +85,7 @@ test.each([
     "-o plexus.gateway: needs staged mode",
   ],
 ])("the options %j are rejected", async (options, problem) => {
-  const bench = await startBench();
-  expect(await create(bench, options)).toContain(problem);
+  expect(await create(await startBench(), options)).toContain(problem);
 });
 
 test("an internal network cannot be attached inside the container", async () => {

@@ -126,8 +126,7 @@ test.each([
   ];
   lab.source.addNad("default/a", { ...network("net-a"), plugins });
   lab.plugins.script(`${type} ADD`, outcome);
-  const { msg } = (await lab.add(web)).json;
-  expect(msg).toEqual(
+  expect((await lab.add(web)).json.msg).toEqual(
     says === undefined ? expect.not.stringContaining("eth") : expect.stringContaining(says),
   );
 });

@@ -30,8 +30,7 @@ test.each([
     const lab = await attached();
     if (scene.isDamaged === true) lab.records.damage(sandbox, "record");
     for (const type of scene.hang) lab.plugins.script(`${type} DEL`, hanging(lab));
-    const { json } = await lab.del(web);
-    expect(json).toMatchObject({
+    expect((await lab.del(web)).json).toMatchObject({
       code: scene.hang.length === 1 ? 999 : 102,
       msg: expect.stringContaining("timed out"),
     });

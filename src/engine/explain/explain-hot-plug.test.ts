@@ -275,8 +275,7 @@ test("explain says that an interface of a running pod has disappeared", async ()
   const message = "interface net1 of network default/a has disappeared: delete the pod";
   const outcome = await pod.again();
   pod.lab.engine.findings.state(pod.pod(), "interfaces", [{ reason: "InterfaceLost", message }]);
-  const { advice } = await explain(pod, outcome);
-  expect(advice).toEqual({
+  expect((await explain(pod, outcome)).advice).toEqual({
     ...{ finding: "InterfaceLost", ok: false },
     sentence: "Interface net1 of network default/a has disappeared: delete the pod.",
   });
@@ -287,8 +286,7 @@ test("explain says that a running pod keeps its default network", async () => {
   pod.lab.source.addNad("kube-system/other", network("other", "bridge"));
   const annotations = { ...pod.pod().annotations, "v1.multus-cni.io/default-network": "other" };
   pod.state = { annotations };
-  const { advice } = await explain(pod, await pod.again());
-  expect(advice).toEqual({
+  expect((await explain(pod, await pod.again())).advice).toEqual({
     ...{ finding: "AnnotationChanged", ok: false },
     sentence:
       "The pod was attached without network kube-system/other, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.",
@@ -315,8 +313,7 @@ test("explain shows what is to be plugged before the first attempt, and what all
   pod.lab.source.addNad("kube-system/extra", network("extra", "bridge"));
   pod.lab.config = { ...pod.lab.config, defaultNetworks: ["extra"] };
   pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "a,b" } };
-  const explanation = await explain(pod, outcome, { lastAttempt: undefined });
-  expect(rows(explanation)).toEqual([
+  expect(rows(await explain(pod, outcome, { lastAttempt: undefined }))).toEqual([
     "- kube-system/extra: ",
     "net1 default/a: ",
     "- default/b: plug",

@@ -704,8 +704,7 @@ test.each<[title: string, Scenario, problems: string[]]>([
   ["neither", { conf: {} }, []],
   ["neither, as another network", { conf: {}, annotation: "net-b" }, ["default/net-b"]],
 ])("explain reports that the default network is missing from %s", async (...[, scenario, says]) => {
-  const { problems } = await explain({ ...never, ...scenario });
-  expect(problems.map(({ message }) => message)).toEqual(
+  expect((await explain({ ...never, ...scenario })).problems.map(({ message }) => message)).toEqual(
     says.map((part) => expect.stringContaining(part)),
   );
 });
@@ -730,8 +729,7 @@ test("explain shows no networks of a pod that Plexus does not attach here", asyn
     const { networks, problems } = await explain({ pod });
     expect({ networks, problems }).toEqual({ networks: [], problems: [] });
   }
-  const { networks } = await explain({ pod: { node: "n2" }, node: { name: "" } });
-  expect(networks).toHaveLength(2);
+  expect((await explain({ pod: { node: "n2" }, node: { name: "" } })).networks).toHaveLength(2);
 });
 
 test.each<[title: string, Partial<PodState>, containerId: string | undefined, finding: string]>([

@@ -480,22 +480,6 @@ test("gc() passes delegates the namespace of a sandbox that a process with anoth
   expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual(["/run/netns/c1"]);
 });
 
-test("gc() passes delegates a namespace without the recorded interfaces if its path is made once", async () => {
-  const madeOnce = "/run/netns/cni-0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
-  for (const { netns, expected } of [
-    { netns: madeOnce, expected: madeOnce },
-    { netns: "/run/netns/c1", expected: "" },
-  ]) {
-    const lab = await pods("c1", "kept");
-    lab.kernel.addNamespace(netns);
-    const { record, plan } = lab.records.writes.find((each) => each.record.containerId === "c1")!;
-    const attachments = record.attachments.map(({ result: _none, ...each }) => each);
-    lab.records.put({ ...record, netns, attachments }, plan);
-    await lab.gc(["kept"]);
-    expect(lab.plugins.of("ptp", "DEL").map((call) => call.netns)).toEqual([expected]);
-  }
-});
-
 type Step = TeardownPlan["steps"][number];
 
 function inContainer({ call, ...step }: Step, CNI_CONTAINERID: string): Step {

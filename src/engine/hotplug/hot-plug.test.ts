@@ -110,8 +110,7 @@ test("hotPlug() gives the lowest free name and renumbers none [H-26]", async () 
 test("hotPlug() leaves the others when a network cannot be plugged, and undoes it alone, as it was tried [H-27]", async () => {
   const pod = await hotPlugLab("a");
   pod.lab.plugins.script("macvlan ADD", failed(117, "parent busy"));
-  const outcome = await pod.edit("a,b,c");
-  expect(outcome).toMatchObject({
+  expect(await pod.edit("a,b,c")).toMatchObject({
     state: "failed",
     operations: [
       { op: "add", result: "error" },
@@ -455,8 +454,7 @@ test("hotPlug() uses the live annotation, not the watch's old one [H-33]", async
   pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "a" } };
   const live = { ...pod.pod(), annotations: { "k8s.v1.cni.cncf.io/networks": "a,b" } };
   const options = { hosts, conf, read: async () => live, isEdit: true };
-  const outcome = await pod.lab.engine.hotPlug(pod.pod(), options);
-  expect(outcome.state).toBe("settled");
+  expect((await pod.lab.engine.hotPlug(pod.pod(), options)).state).toBe("settled");
   expect(pod.lab.journal).toEqual([]);
 });
 
@@ -512,8 +510,7 @@ test("GC names plugged interfaces of valid sandboxes to their plugins [H-34]", a
   await pod.edit("a,gc");
   expect(await pod.lab.gc(["c1"])).toMatchObject({ exitCode: 0 });
   const [call] = pod.lab.plugins.of("vlan", "GC");
-  const valid = call?.conf["cni.dev/valid-attachments"];
-  expect(valid).toEqual([{ containerID: "c1", ifname: "net2" }]);
+  expect(call?.conf["cni.dev/valid-attachments"]).toEqual([{ containerID: "c1", ifname: "net2" }]);
 });
 
 test("CHECK verifies a plugged interface", async () => {

@@ -242,8 +242,7 @@ test.each<{ readonly what: string; readonly to: Json; readonly why: RegExp }>([
 
 test("a network with the pod's default route is neither refreshed nor healed [H-39]", async () => {
   const pod = await routedPod([routing], { config: { inspect: ["heal"] } });
-  const { problems } = await pod.again("x1");
-  expect(problems).toMatchObject([{ network: "default/b", ifName: "x1" }]);
+  expect((await pod.again("x1")).problems).toMatchObject([{ network: "default/b", ifName: "x1" }]);
   pod.lab.kernel.removeLink(netns, "x1");
   const { lab, hosts } = pod;
   pod.newEvents();

@@ -11,6 +11,8 @@ const minute = 60_000;
 /** What `plexus agent` sends. */
 const agent = readCall({ env: { CNI_COMMAND: "AGENT", CNI_PATH: "/opt/agent/bin" }, stdin: "" });
 
+const keyOf = (containerId: string) => ({ containerId, ifName: "eth0" });
+
 /** The options of a call for one container. */
 function container(id: string): { env: Record<string, string>; pod: string } {
   const netns = `/run/netns/${id}`;
@@ -46,6 +48,12 @@ async function withLeftover(
   const lab = await pods(["c1", ...others], options);
   await failDels(lab, "c1");
   return lab;
+}
+
+/** A call as long after the last one. */
+async function later(lab: EngineLab, ms: number): Promise<void> {
+  lab.advance(ms);
+  await lab.status();
 }
 
 function forC1(lab: EngineLab): string[] {
@@ -105,12 +113,10 @@ test.each(["oneCall", "daemon"] as const)(
   async (leftoverDuty) => {
     const lab = await pods(["c1"], { leftoverDuty });
     await replace(lab, "c2");
-    lab.advance(31_000);
-    await lab.status();
+    await later(lab, 31_000);
     expect(lab.records.keys).toEqual(["c1@eth0", "c2@eth0"]);
     lab.kernel.removeNamespace("/run/netns/c1");
-    lab.advance(31_000);
-    await lab.status();
+    await later(lab, 31_000);
     expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
     expect(lab.records.keys).toEqual(["c2@eth0"]);
   },
@@ -123,12 +129,11 @@ test("a leftover that cannot be detached is marked in its record, which every to
   lab.kernel.removeNamespace("/run/netns/c1");
   const marks: unknown[] = [];
   lab.plugins.script("bridge DEL", async () => {
-    const stored = await lab.records.load({ containerId: "c1", ifName: "eth0" });
+    const stored = await lab.records.load(keyOf("c1"));
     marks.push(stored?.record.teardown);
     return failed(5, "busy");
   });
-  lab.advance(31_000);
-  await lab.status();
+  await later(lab, 31_000);
   expect(marks).toMatchObject([{ attempts: 0, lastError: "its pod has a later sandbox" }]);
   expect(await lab.engine.countLeftovers()).toBe(1);
 });
@@ -191,34 +196,27 @@ test.each([
 
 test("a sandbox of whose record an update is lost is detached when its pod and its namespace are gone", async () => {
   const lab = await pods(["c1", "c2"]);
-  const { record, plan } = lab.records.writes.findLast((each) => each.record.containerId === "c1")!;
-  const attachments = record.attachments.map((each) => ({ ...each, state: "attempted" as const }));
-  lab.records.put({ ...record, attachments, hasLostUpdate: true }, plan);
-  const pass = async (ms: number): Promise<void> => {
-    lab.advance(ms);
-    await lab.status();
-  };
+  lab.records.changeAttachments(() => ({ state: "attempted" }), keyOf("c1"));
+  lab.records.change(() => ({ hasLostUpdate: true }), keyOf("c1"));
   const isKept = (): boolean => lab.records.keys.includes("c1@eth0");
-  await pass(minute);
+  await later(lab, minute);
   lab.source.removePod("default/c1");
-  for (let i = 0; i < 30; i++) await pass(minute);
+  for (let i = 0; i < 30; i++) await later(lab, minute);
   expect(isKept()).toBe(true);
   lab.kernel.removeNamespace("/run/netns/c1");
-  for (let i = 0; i < 15; i++) await pass(minute);
+  for (let i = 0; i < 15; i++) await later(lab, minute);
   expect(isKept()).toBe(false);
 });
 
 test("an ADD that runs is not interrupted when the clock is set forward, even if its lock cannot be seen", async () => {
   const lab = await pods(["c1"]);
-  const { record, plan } = lab.records.writes.at(-1)!;
-  const [first, second] = record.attachments;
-  const attachments = [first!, { ...second!, state: "attempted" as const }];
-  lab.records.put({ ...record, attachments }, plan);
+  lab.records.changeAttachments(({ isDefault, state }) => ({
+    state: isDefault ? state : "attempted",
+  }));
   lab.stepClock(60 * minute);
   await lab.status();
   expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 0]);
-  lab.advance(minute);
-  await lab.status();
+  await later(lab, minute);
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
 });
 
@@ -244,10 +242,9 @@ test("a DEL waits for no list of the records, except the first one after a start
 test("a DEL uses the last list of leftovers, and lists the records for the next one", async () => {
   const lab = await pods(["c1", "c2", "c3"]);
   await lab.status();
-  const { record, plan } = lab.records.writes.find((each) => each.record.containerId === "c1")!;
   const failedAt = "2026-01-01T00:00:00Z";
   const teardown = { firstFailedAt: failedAt, failedAt, attempts: 1, lastError: "busy" };
-  lab.records.put({ ...record, teardown }, plan);
+  lab.records.change(() => ({ teardown }), keyOf("c1"));
   lab.advance(2 * minute);
   await lab.del(container("c2"));
   expect(lab.records.keys).toEqual(["c1@eth0", "c3@eth0"]);
@@ -279,23 +276,20 @@ test("the backoff applies even if the failure cannot be recorded", async () => {
   lab.advance(31_000);
   lab.records.failWrite = { nth: lab.records.writes.length + 1, error: new Error("disk full") };
   await lab.status();
-  lab.advance(45_000);
-  await lab.status();
+  await later(lab, 45_000);
   expect(forC1(lab)).toHaveLength(1);
 });
 
 test("a leftover is due although the machine's clock was set back", async () => {
   const lab = await withLeftover();
   lab.stepClock(-60 * minute);
-  lab.advance(61_000);
-  await lab.status();
+  await later(lab, 61_000);
   expect(lab.records.keys).toEqual([]);
 });
 
 test("a call spends at most five seconds on a leftover", async () => {
   const lab = await withLeftover();
-  lab.advance(31_000);
-  await lab.status();
+  await later(lab, 31_000);
   expect(Math.ceil(lab.plugins.of("bridge", "DEL")[0]!.timeoutMs / 1000)).toBe(5);
 });
 
@@ -328,11 +322,9 @@ function needing(
 test("a leftover with eight networks of one second each is detached in two calls", async () => {
   const lab = await withNetworks(8);
   for (let i = 1; i <= 8; i++) lab.plugins.script(`p${i} DEL`, needing(lab, 1000));
-  lab.advance(31_000);
-  await lab.status();
+  await later(lab, 31_000);
   expect(lab.records.writes.at(-1)?.record.attachments).toHaveLength(4);
-  lab.advance(61_000);
-  await lab.status();
+  await later(lab, 61_000);
   expect(lab.records.keys).toEqual([]);
 });
 
@@ -364,11 +356,9 @@ test("a call that took long retries no leftover", async () => {
 test("a call retries only one teardown, the one that failed first", async () => {
   const lab = await pods(["c1", "c2"]);
   await failDels(lab, "c2", "c1");
-  lab.advance(31_000);
-  await lab.status();
+  await later(lab, 31_000);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
-  lab.advance(11_000);
-  await lab.status();
+  await later(lab, 11_000);
   expect(lab.records.keys).toEqual([]);
 });
 
@@ -408,8 +398,7 @@ test("sandboxes from before a reboot are detached without a namespace ten minute
   lab.kernel.removeNamespace("/run/netns/c1");
   await lab.status();
   expect(lab.records.keys).toEqual(["c1@eth0"]);
-  lab.advance(11 * minute);
-  await lab.status();
+  await later(lab, 11 * minute);
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(new Set(lab.plugins.calls.map((call) => call.netns))).toContain("");
   expect(lab.records.keys).toEqual([]);
@@ -436,8 +425,7 @@ test.each(["oneCall", "daemon"] as const)(
     expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
     expect([lab.plugins.log("DEL"), await lab.engine.countLeftovers()]).toEqual([[], 0]);
     await failDels(lab, "c20");
-    lab.advance(minute);
-    await lab.status();
+    await later(lab, minute);
     expect(lab.records.keys).not.toContain("c20@eth0");
     expect(lab.records.keys).toHaveLength(19);
   },
@@ -450,11 +438,9 @@ test("a sandbox whose pod and namespace have been gone for ten minutes is detach
   lab.source.removePod("default/c1");
   lab.kernel.removeNamespace("/run/netns/c1");
   await lab.status();
-  lab.advance(9 * minute);
-  await lab.status();
+  await later(lab, 9 * minute);
   expect(forC1(lab)).toEqual([]);
-  lab.advance(2 * minute);
-  await lab.status();
+  await later(lab, 2 * minute);
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
   expect(lab.records.keys).toEqual(["c2@eth0"]);
 });
@@ -486,8 +472,7 @@ test("a sandbox without a visible namespace stays attached while the runtime lis
   lab.advance(11 * minute);
   await listFor(lab, 12, "c1", "plexusd");
   expect(forC1(lab)).toEqual([]);
-  lab.advance(6 * minute);
-  await lab.status();
+  await later(lab, 6 * minute);
   expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
 });
 
@@ -589,10 +574,7 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
   ],
   [
     "its record names no boot, as in older releases",
-    (lab) => {
-      const { record, plan } = lab.records.writes.at(-1)!;
-      lab.records.put({ ...record, bootId: "" }, plan);
-    },
+    ({ records }) => records.change(() => ({ bootId: "" })),
   ],
   ["the runtime provides no list", () => undefined],
   [
@@ -685,11 +667,9 @@ test("the records are listed again for leftovers after ten seconds, or if that f
     return list();
   };
   await lab.status();
-  lab.advance(9000);
-  await lab.status();
+  await later(lab, 9000);
   expect(lists).toBe(0);
-  lab.advance(2000);
-  await lab.status();
+  await later(lab, 2000);
   expect(lists).toBe(1);
   lab.records.list = () => Promise.reject(new Error("EMFILE"));
   lab.advance(minute);
@@ -707,8 +687,7 @@ test.each(["oneCall", "daemon"] as const)(
       Array.from({ length: 20 }, (_, i) => `c${i + 2}`),
       { leftoverDuty },
     );
-    lab.advance(minute);
-    await lab.status();
+    await later(lab, minute);
     expect(lab.records.keys).not.toContain("c1@eth0");
   },
 );
@@ -827,17 +806,15 @@ test("retryAllLeftovers() keeps a sandbox whose pod is gone but whose namespace 
   const lab = await pods(["c1"]);
   lab.source.removePod("default/c1");
   await lab.status();
-  lab.advance(11 * minute);
-  await lab.status();
+  await later(lab, 11 * minute);
   expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
   expect(lab.plugins.log("DEL")).toEqual([]);
 });
 
 test("a record whose content was lost with the power is detached as far as possible and put aside, ten minutes after the start", async () => {
   const lab = await pods(["c1"]);
-  lab.records.cutOff({ containerId: "c1", ifName: "eth0" });
-  lab.advance(9 * minute);
-  await lab.status();
+  lab.records.cutOff(keyOf("c1"));
+  await later(lab, 9 * minute);
   expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 0]);
   lab.advance(minute);
   expect(await lab.engine.countLeftovers()).toBe(1);
@@ -849,7 +826,7 @@ test("a record whose content was lost with the power is detached as far as possi
 /** `c1`, whose record has lost its content ten minutes ago, so that it is due. */
 async function withLost(modifiedMs = 0): Promise<EngineLab> {
   const lab = await pods(["c1"]);
-  lab.records.cutOff({ containerId: "c1", ifName: "eth0" }, modifiedMs);
+  lab.records.cutOff(keyOf("c1"), modifiedMs);
   lab.advance(11 * minute);
   return lab;
 }
@@ -887,7 +864,7 @@ test.each<[string, (lab: EngineLab) => unknown]>([
       const list = records.list.bind(records);
       records.list = async () => {
         const listed = await list();
-        await records.quarantine({ containerId: "c1", ifName: "eth0" });
+        await records.quarantine(keyOf("c1"));
         return listed;
       };
     },
@@ -916,7 +893,7 @@ test.each([
   "of a container whose ADD has succeeded",
 ])("a record whose content is lost stays if it is %s", async (state) => {
   const lab = await pods(["c1"]);
-  const key = { containerId: "c1", ifName: "eth0" };
+  const key = keyOf("c1");
   if (state === "locked by a shim") {
     lab.records.cutOff(key);
     lab.records.locked.add("c1");
@@ -925,7 +902,6 @@ test.each([
     lab.records.cutOff(key);
     lab.multusFiles.cached.set("cluster-net-c1-eth0", "{}");
   } else lab.records.cutOff(key, Date.UTC(2026, 0, 1, 0, 5));
-  lab.advance(11 * minute);
-  await lab.status();
+  await later(lab, 11 * minute);
   expect([forC1(lab), lab.records.keys]).toEqual([[], ["c1@eth0"]]);
 });

@@ -160,11 +160,6 @@ test("clusterNetwork and delegates in one conf are refused before anything is at
   expect(lab.plugins.log()).toEqual([]);
 });
 
-test("ADD without a default network fails and names the keys to set", async () => {
-  const { json } = await labWith({}).add(web);
-  expectError({ json }, 7, /clusterNetwork or delegates/);
-});
-
 /** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */
 function withDefaultNetworks(namespace = "default", annotations: JsonObject = {}): EngineLab {
   const lab = labWith({ clusterNetwork: "main", defaultNetworks: ["storage", "logs"] });
@@ -180,17 +175,6 @@ function withDefaultNetworks(namespace = "default", annotations: JsonObject = {}
   lab.source.addPod({ name: "web", namespace, annotations: own });
   return lab;
 }
-
-test("defaultNetworks are attached after the default network and before those of the annotation [N-6.2]", async () => {
-  const lab = withDefaultNetworks();
-  await lab.add(web);
-  expect(lab.plugins.log()).toEqual([
-    "ptp ADD eth0",
-    "bridge ADD net1",
-    "macvlan ADD net2",
-    "ipvlan ADD net3",
-  ]);
-});
 
 const interfaceless = { name: "storage", namespace: "kube-system" };
 

@@ -20,13 +20,6 @@ function capable(name: string, type: string, ...capabilities: string[]): JsonObj
   return { ...network(name), plugins: [{ type, capabilities: declared }] };
 }
 
-test("a missing definition is the event that Multus's users have alerts for: NoNetworkFound", async () => {
-  const lab = asking("a");
-  expect((await lab.add(web)).json).toMatchObject({ code: 100, details: "reason=NoNetworkFound" });
-  const { type, reason } = lab.events.recorded[0] ?? {};
-  expect([lab.events.recorded.length, type, reason]).toEqual([1, "Warning", "NoNetworkFound"]);
-});
-
 test.each([
   ["storag", {}, "default/storag, which the pod asks for; did you mean storage?"],
   ["db", {}, "default/db, which the pod asks for; did you mean shop/db?"],
@@ -87,19 +80,6 @@ test("of several definitions that cannot be used, the annotation's first is repo
   expectError(await lab.add(web), 100, "default/b");
 });
 
-test("a definition that cannot be looked up fails the ADD, but is not reported as NoNetworkFound", async () => {
-  const lab = asking("a");
-  const getNad = lab.source.getNad.bind(lab.source);
-  lab.source.getNad = async (ref) => {
-    await getNad(ref);
-    throw new Error("API server away");
-  };
-  expect((await lab.add(web)).json).toMatchObject({
-    msg: expect.stringContaining("API server away"),
-  });
-  expect(lab.events.reasons).toEqual(["Internal"]);
-});
-
 test("a conf without a name gets the definition's name, which also finds the conf on disk [N-3.4.2] [N-3.4.1a] [N-3.4.1b]", async () => {
   const lab = asking("nameless,ondisk");
   lab.source.addNad("default/nameless", { cniVersion: "1.0.0", type: "bridge" });
@@ -154,12 +134,6 @@ test("unknown keys of the default-network annotation are an event", async () => 
   });
 });
 
-test("an unknown key is also an event if the annotation is invalid", async () => {
-  const lab = asking('[{"nmae":"a"}]');
-  await lab.add(web);
-  expect(lab.events.reasons).toEqual(["InvalidAnnotation", "UnknownKey", "AddedInterface"]);
-});
-
 test("requests become runtimeConfig only of that network's plugins that declare the capability [N-4.1.2.1.3.2a]", async () => {
   const lab = asking('[{"name":"a","ips":["10.1.1.1/24"]},{"name":"b"}]');
   const chain = {
@@ -187,20 +161,6 @@ test("cni-args override the definition's, key by key [N-4.1.2.1.6.2b]", async ()
   lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
   await lab.add(web);
   expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
-});
-
-test("a network that is requested twice gets two separate attachments [N-4.2a] [N-4.2b]", async () => {
-  const lab = asking("a,a");
-  lab.source.addNad("default/a", network("net-a", "bridge"));
-  await lab.add(web);
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "bridge ADD net1", "bridge ADD net2"]);
-  expect(
-    lab.publisher.status("default/web").map(({ name, interface: ifName }) => [name, ifName]),
-  ).toEqual([
-    ["main", "eth0"],
-    ["default/a", "net1"],
-    ["default/a", "net2"],
-  ]);
 });
 
 const isolated = { namespaceIsolation: true, globalNamespaces: ["shared"] };

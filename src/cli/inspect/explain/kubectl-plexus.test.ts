@@ -376,8 +376,7 @@ const twoNodes = {
 };
 
 test("doctor checks all nodes and fails at the end", async () => {
-  const exec = "echo report; exit 1";
-  expect(await run(["doctor"], { ...twoNodes, exec })).toEqual({
+  expect(await run(["doctor"], { ...twoNodes, exec: "echo report; exit 1" })).toEqual({
     exitCode: 1,
     stdout: "== node-1\nreport\n== node-2\nreport\n== 0 of 2 nodes without a problem",
     stderr: "",
@@ -602,8 +601,7 @@ test("sysdump of a node twice is of one, and of an unknown node a failure", asyn
   const twice = await run(["sysdump", "node-1", "node-1"], { getEvents });
   expect(twice).toMatchObject({ exitCode: 0, stderr: "node-1 (1 of 1)" });
   const getNode = "echo 'nodes \"nope\" not found' >&2; exit 1";
-  const unknown = await run(["sysdump", "nope"], { getEvents, getNode, podsOfNode: "true" });
-  expect(unknown).toMatchObject({
+  expect(await run(["sysdump", "nope"], { getEvents, getNode, podsOfNode: "true" })).toMatchObject({
     exitCode: 1,
     stderr: expect.stringContaining("not collected: nope: there is no node nope"),
   });
@@ -638,8 +636,7 @@ test("doctor -o json prints one document that names the nodes", async () => {
 
 test("doctor reports a node where plexusctl cannot be run", async () => {
   const exec = "echo 'error: unable to upgrade connection' >&2; exit 1";
-  const text = await run(["doctor"], { ...twoNodes, exec });
-  expect(text).toMatchObject({
+  expect(await run(["doctor"], { ...twoNodes, exec })).toMatchObject({
     exitCode: 1,
     stdout: expect.stringMatching(/^PROBLEM +plexusd +plexusctl cannot be run on node node-2: /m),
     stderr: expect.stringContaining("unable to upgrade connection"),
@@ -664,8 +661,7 @@ test.each([
   const [selected, exitCode, finding] = row;
   const podsOfNode = `case "$*" in *=node-1*) ${pods("plexus-x Running")} ;; esac`;
   const nodes = { nodes: "echo node-1; echo node-2", selected: `echo ${selected}`, podsOfNode };
-  const doctor = await run(["doctor"], { ...nodes, exec: "echo report" });
-  expect(doctor).toMatchObject({
+  expect(await run(["doctor"], { ...nodes, exec: "echo report" })).toMatchObject({
     exitCode,
     stdout: expect.stringContaining(`== node-1\nreport\n== node-2\n${finding}`),
   });

@@ -158,8 +158,7 @@ test("GC keeps the attachments of sandboxes that Multus attached, also if anothe
   const env = { CNI_CONTAINERID: "c2", CNI_NETNS: "/run/netns/c2", PLEXUS_NETNS: "ok" };
   expect(await lab.add({ pod: "default/new/u2", env })).toMatchObject({ exitCode: 0 });
   expect(await lab.gc(["c2"])).toMatchObject({ exitCode: 0 });
-  const valid = lab.plugins.of("macvlan", "GC")[0]?.conf["cni.dev/valid-attachments"];
-  expect(valid).toEqual([
+  expect(lab.plugins.of("macvlan", "GC")[0]?.conf["cni.dev/valid-attachments"]).toEqual([
     { containerID: "c2", ifname: "net1" },
     { containerID: "c1", ifname: "data0" },
   ]);

@@ -509,14 +509,6 @@ test.each([
   expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
 });
 
-test("networks get devices from device plugins and from claims, each resource from one of the two [D-27]", async () => {
-  const kubelet = new FakeDevices().allocate("vendor.example/other", "of-plugin");
-  const lab = labWith("sriov,third", [kubelet, claimed(vf, ["of-claim", "nic", "req"])]);
-  lab.source.addNad("default/third", network("third", "macvtap"), needs("vendor.example/other"));
-  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  expect(devicesOf(lab)).toMatchObject({ net1: "of-claim", net2: "of-plugin" });
-});
-
 const unavailable = new CniError("TryAgainLater", "the API server is unavailable");
 
 test.each([
