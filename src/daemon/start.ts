@@ -136,7 +136,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   config.onInvalid((problem) => {
     cluster.recordOnNode(eventOf(invalidConfiguration(problem)));
   });
-  const devices = await openDeviceSources({ ...options, config, cluster });
+  const devices = deviceSources({ ...options, config, cluster });
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
   const otherRecords = FileRecordStore.ofDocker(flags.stateDir);
@@ -171,18 +171,15 @@ async function openStandaloneFiles(adapters: Adapters): Promise<StandaloneFiles>
 }
 
 /** Only pods of an API have allocated devices. */
-async function openDeviceSources(
-  adapters: Pick<Adapters, "life" | "logger" | "config" | "cluster">,
-): Promise<Adapters["devices"]> {
-  const { life, logger, config, cluster } = adapters;
+function deviceSources({
+  logger,
+  config,
+  cluster,
+}: Pick<Adapters, "logger" | "config" | "cluster">): Adapters["devices"] {
   const api = cluster.node?.resourceApi;
   if (api === undefined) return {};
   const { kubeletDir } = config.current();
-  const kubelet = await life.start({
-    name: "kubelet's devices",
-    start: () => new KubeletDevices({ kubeletDir, logger }),
-    stop: (source) => source.close(),
-  });
+  const kubelet = new KubeletDevices({ kubeletDir, logger });
   return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
 

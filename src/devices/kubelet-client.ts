@@ -1,12 +1,6 @@
 import { stat } from "node:fs/promises";
 import type { PodName } from "#engine/ports/cluster.ts";
-import {
-  GrpcError,
-  GrpcStatus,
-  openUnaryClient,
-  type UnaryClient,
-  type UnaryMethod,
-} from "#grpc/unary-client.ts";
+import { GrpcError, GrpcStatus, openUnaryClient, type UnaryMethod } from "#grpc/unary-client.ts";
 import { encodeTexts } from "#grpc/wire.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -33,20 +27,13 @@ interface KubeletClientOptions {
   readonly timeoutMs?: number;
 }
 
-interface Connection {
-  /** Identifies the socket file: a restarted kubelet may reuse the inode number. */
-  readonly socket: string;
-  readonly client: UnaryClient;
-  /** Whether it serves `Get`; true until a call fails. */
-  hasGet: boolean;
-}
-
 /** The kubelet's pod-resources API, with retries. It remembers whether this socket serves `Get`. */
 export class KubeletClient {
   readonly #socketPath: string;
   readonly #timeoutMs: number;
   readonly #lists = new NextRun(() => this.#list());
-  #connection: Connection | undefined;
+  /** The socket whose kubelet does not serve `Get`. */
+  #withoutGet: string | undefined;
 
   constructor({ socketPath, timeoutMs = 10_000 }: KubeletClientOptions) {
     this.#socketPath = socketPath;
@@ -59,8 +46,8 @@ export class KubeletClient {
    * @throws NoKubeletSocketError, GrpcError, MessageError
    */
   async find(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
-    const connection = await this.#connect();
-    if (!connection.hasGet) return this.findInList(pod, signal);
+    const socket = await this.#socket();
+    if (this.#withoutGet === socket) return this.findInList(pod, signal);
     const request = encodeTexts({ 1: pod.name, 2: pod.namespace });
     try {
       const { podResources } = await this.#call(getPodResources, request, signal);
@@ -69,7 +56,7 @@ export class KubeletClient {
       if (!(error instanceof GrpcError)) throw error;
       if (isUnknownPod(error)) return [];
       if (!isWithoutGet(error)) throw error;
-      connection.hasGet = false;
+      this.#withoutGet = socket;
       return this.findInList(pod, signal);
     }
   }
@@ -78,12 +65,6 @@ export class KubeletClient {
   async findInList(pod: PodName, signal?: AbortSignal): Promise<readonly PodResources[]> {
     const all = await untilAborted(this.#lists.run(), signal);
     return all.filter(({ namespace, name }) => namespace === pod.namespace && name === pod.name);
-  }
-
-  /** Closes the connection; the next call opens a new one. */
-  close(): void {
-    this.#connection?.client[Symbol.dispose]();
-    this.#connection = undefined;
   }
 
   async #list(): Promise<readonly PodResources[]> {
@@ -100,7 +81,9 @@ export class KubeletClient {
     for (;;) {
       const leftMs = endsAt - performance.now();
       try {
-        const { client } = await this.#connect();
+        // Without a socket no kubelet restarts; the caller looks elsewhere.
+        await this.#socket();
+        using client = await openUnaryClient(this.#socketPath);
         // Half of the remaining time, so that a second attempt is possible after a hanging one.
         const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
         return await client.call(method, { request, timeoutMs, signal });
@@ -113,20 +96,7 @@ export class KubeletClient {
     }
   }
 
-  async #connect(): Promise<Connection> {
-    const socket = await this.#socket();
-    if (this.#connection?.socket === socket) return this.#connection;
-    const client = await openUnaryClient(this.#socketPath);
-    // Another call may have reconnected in the meantime.
-    if (this.#connection?.socket === socket) {
-      client[Symbol.dispose]();
-      return this.#connection;
-    }
-    this.close();
-    this.#connection = { socket, client, hasGet: true };
-    return this.#connection;
-  }
-
+  /** Identifies the socket file: a restarted kubelet may reuse the inode number. */
   async #socket(): Promise<string> {
     try {
       const { ino, ctimeNs } = await stat(this.#socketPath, { bigint: true });

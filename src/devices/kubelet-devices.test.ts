@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { DeviceLookup } from "#engine/ports/devices.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -34,7 +34,6 @@ async function open(options: { timeoutMs?: number } = {}) {
   const kubelet = await FakeKubelet.create();
   const logger = new FakeLogger();
   const devices = new KubeletDevices({ kubeletDir: kubelet.dir, logger, ...options });
-  onTestFinished(() => devices.close());
   /** The IDs of the pod's devices of the resource. */
   const ids = async (asked: DeviceLookup, resource = vf): Promise<string[] | undefined> =>
     (await devices.devicesOf(asked)).get(resource)?.map(({ id }) => id);

@@ -50,10 +50,6 @@ export class KubeletDevices implements DeviceSource {
     }
   }
 
-  close(): void {
-    this.#client.close();
-  }
-
   async #fromKubelet(
     { pod, signal }: DeviceLookup,
     containers: Promise<ContainerNames | undefined>,

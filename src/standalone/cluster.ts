@@ -85,10 +85,7 @@ function openApi(
   const source = isReadEarly ? withEarlyPod(kube.source, call.pod) : kube.source;
   const devices = new KubeletDevices({ kubeletDir, logger });
   const claimed = new ClaimedDevices({ api: kube.resourceApi, kubeletDir, logger });
-  const close = async (): Promise<void> => {
-    devices.close();
-    await kube.close(closeGraceMs);
-  };
+  const close = (): Promise<void> => kube.close(closeGraceMs);
   return { ...kube, source, deviceSources: [devices, claimed], close };
 }
 

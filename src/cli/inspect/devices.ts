@@ -64,17 +64,13 @@ async function askKubelet(
   pod: PodName & { readonly uid: string },
 ): Promise<DevicesByResource> {
   const source = new KubeletDevices({ kubeletDir, logger: noLogger });
-  try {
-    const devices = await source.devicesOf({
-      pod: { ...pod, annotations: {}, isStatic: false },
-      networks: [],
-      podObject: async () => undefined,
-      signal: new AbortController().signal,
-    });
-    return Object.fromEntries(devices);
-  } finally {
-    source.close();
-  }
+  const devices = await source.devicesOf({
+    pod: { ...pod, annotations: {}, isStatic: false },
+    networks: [],
+    podObject: async () => undefined,
+    signal: new AbortController().signal,
+  });
+  return Object.fromEntries(devices);
 }
 
 /** One row for each device that was allocated, attached or not, or that a record names. */
