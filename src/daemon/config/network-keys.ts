@@ -14,9 +14,11 @@ const reference = () =>
     error: "must be the name of a network, or an absolute path",
   });
 
+/** The default network is one of a pod's networks too. */
+const others = limits.networks.max - 1;
+const tooMany = { error: `a pod can have at most ${others} besides the default network` };
+
 const { clusterNetwork, delegates, defaultNetworks } = networkKeys;
-const { max } = limits.networks;
-const tooMany = { error: `a pod can have at most ${max} networks` };
 
 /**
  * In plexusd's file, values with which every ADD that uses them fails are invalid. Those of the
@@ -24,21 +26,10 @@ const tooMany = { error: `a pod can have at most ${max} networks` };
  */
 export const checkedKeys = {
   clusterNetwork: { ...clusterNetwork, schema: reference },
-  delegates: {
-    ...delegates,
-    schema: () =>
-      delegates
-        .schema()
-        .refine(({ length }) => length <= max, tooMany)
-        .superRefine(refuseUnusable),
-  },
+  delegates: { ...delegates, schema: () => delegates.schema().superRefine(refuseUnusable) },
   defaultNetworks: {
     ...defaultNetworks,
-    schema: () =>
-      z
-        .array(reference())
-        .refine(({ length }) => length < max, tooMany)
-        .readonly(),
+    schema: () => z.array(reference()).max(others, tooMany).readonly(),
   },
 } as const satisfies ConfigKeys;
 
