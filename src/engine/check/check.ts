@@ -50,7 +50,11 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
   const isConcern = ({ state }: RecordedAttachment): boolean =>
     state === "attached" || !addHasEnded(record);
   for (const attachment of record.attachments.filter(isConcern)) {
-    await checkAttachment(ctx, { request, state }, attachment);
+    try {
+      await checkAttachment(ctx, { request, state }, attachment);
+    } catch (error) {
+      throw withNetworkContext(error, attachment);
+    }
   }
 }
 
@@ -61,7 +65,7 @@ async function checkAttachment(
 ): Promise<void> {
   const list = recordedList(attachment);
   if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
-  if (attachment.result === undefined) throw failed(attachment, "its ADD was not completed");
+  if (attachment.result === undefined) throw failed("its ADD was not completed");
   const prevResult = attachment.isDefault
     ? afterLaterPlugins(attachment.result, request)
     : attachment.result;
@@ -70,11 +74,7 @@ async function checkAttachment(
   if (!attachment.isDefault && ctx.config.checkDelegates !== "all") return;
   const rt = runtimeConf(request, attachment, ctx.config.delegateTimeoutMs);
   const run = ctx.delegateRunner(attachment.displayName);
-  try {
-    await checkNetwork(list, rt, { prevResult, run });
-  } catch (error) {
-    throw withNetworkContext(error, attachment);
-  }
+  await checkNetwork(list, rt, { prevResult, run });
 }
 
 /** Later plugins of the runtime's list may have changed the result (CNI 0.4.0 §3 "CHECK"). */
@@ -92,17 +92,16 @@ function checkOwnState(attachment: RecordedAttachment, result: Result, state: Sa
   for (const { index, link: wanted } of sandboxInterfaces(result)) {
     if (attachment.userSpaceInterfaces?.includes(wanted.name) === true) continue;
     const link = state.links.find((l) => l.name === wanted.name);
-    if (link === undefined) throw failed(attachment, `interface ${wanted.name} is gone`);
+    if (link === undefined) throw failed(`interface ${wanted.name} is gone`);
     const present = state.addresses.filter((a) => a.ifIndex === link.index);
     for (const ip of result.ips.filter((candidate) => candidate.interface === index)) {
       const { address, prefix } = parseCidr(ip.address);
       if (present.some((a) => a.address === address && a.prefix === prefix)) continue;
-      throw failed(attachment, `interface ${wanted.name} has lost its address ${ip.address}`);
+      throw failed(`interface ${wanted.name} has lost its address ${ip.address}`);
     }
   }
 }
 
-function failed(attachment: RecordedAttachment, reason: string): CniError {
-  const { displayName, ifName } = attachment;
-  return new CniError("Internal", `network ${displayName} (${ifName}): ${reason}`);
+function failed(reason: string): CniError {
+  return new CniError("Internal", reason);
 }
