@@ -1,12 +1,14 @@
 import { type NetConfList, toJson } from "#cni/conf/conf.ts";
 import type { AddRequest } from "#cni/plugin/request.ts";
 import type { Result } from "#cni/result/result.ts";
+import { delCalls } from "#cni/runtime/chain.ts";
+import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import {
   type DetachableAttachment,
-  detachable,
   type RecordedSandbox,
   recordWithPlan,
+  withRelease,
 } from "#engine/del/planned-dels.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
@@ -175,14 +177,18 @@ export class AddRecord {
     );
   }
 
+  /**
+   * An attachment with its DELs. While it has no result, they get the last one of a plugin: those like
+   * `firewall` find only by it what they have to remove.
+   */
   #detachable(
     list: NetConfList,
     attachment: RecordedAttachment,
     partialResult?: JsonObject,
   ): DetachableAttachment {
-    const timeoutMs = this.#ctx.config.delegateTimeoutMs;
-    const network = omitUndefined({ list, timeoutMs, partialResult });
-    return detachable(this.sandbox, attachment, network);
+    const rt = runtimeConf(this.sandbox, attachment, this.#ctx.config.delegateTimeoutMs);
+    const dels = delCalls(list, rt, attachment.result ?? partialResult);
+    return { attachment, dels: dels.flatMap(withRelease) };
   }
 }
 

@@ -1,12 +1,11 @@
-import type { NetConfList } from "#cni/conf/conf.ts";
-import { delCalls, delCallsOfStored } from "#cni/runtime/chain.ts";
+import { delCallsOfStored } from "#cni/runtime/chain.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import { ipamCallAfter } from "#cni/runtime/ipam.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
 import type { StoredRecord, TeardownPlan } from "#engine/record/teardown-plan.ts";
-import { type JsonObject, objectOf } from "#lib/json.ts";
+import { objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /** A record without its attachments. */
@@ -16,26 +15,6 @@ export type RecordedSandbox = Omit<AttachmentRecord, "attachments">;
 export interface DetachableAttachment {
   readonly attachment: RecordedAttachment;
   readonly dels: readonly DelegateCall[];
-}
-
-/**
- * The DELs of an attachment that this ADD makes.
- * @param network its network configuration list, parsed, and the last result of a plugin while the
- *   attachment has none: plugins like `firewall` find only by it what they have to remove
- */
-export function detachable(
-  sandbox: Pick<AttachmentRecord, "containerId" | "netns">,
-  attachment: RecordedAttachment,
-  network: {
-    readonly list: NetConfList;
-    readonly timeoutMs: number;
-    readonly partialResult?: JsonObject;
-  },
-): DetachableAttachment {
-  const { list, timeoutMs, partialResult } = network;
-  const rt = runtimeConf(sandbox, attachment, timeoutMs);
-  const result = attachment.result ?? partialResult;
-  return { attachment, dels: delCalls(list, rt, result).flatMap(withRelease) };
 }
 
 /** The attachments of a stored record. */
