@@ -15,7 +15,7 @@ const readingsMs = 1000;
 export function signOfBoot(
   record: Pick<AttachmentRecord, "bootId" | "createdAt" | "clockMs">,
   { bootId, clock, now }: Pick<EngineDeps, "bootId" | "clock" | "now">,
-): typeof otherBoot | undefined {
+): string | undefined {
   if (record.bootId === "" || record.bootId === bootId()) return undefined;
   const startedAt = Date.parse(record.createdAt) - record.clockMs;
   const isSameStart = Math.abs(Date.parse(now()) - clock() - startedAt) < readingsMs;

@@ -4,7 +4,7 @@ import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { FakeKernel } from "#engine/testing/fake-kernel.ts";
-import { isCertainlyOver, isNothingAt, notListed, replacedRecords } from "./signs-of-life.ts";
+import { isCertainlyOver, isNothingAt, replacedRecords } from "./signs-of-life.ts";
 
 const path = "/run/netns/x";
 
@@ -42,9 +42,8 @@ test("isNothingAt() fails if the shim has gone", async () => {
 
 test("a sandbox is certainly over only by a sign and by its namespace", async () => {
   const record = { netns: path } as AttachmentRecord;
-  expect(await isCertainlyOver(gone, record, notListed)).toBe(true);
-  expect(await isCertainlyOver(gone, record, undefined)).toBe(false);
-  expect(await isCertainlyOver(exists, record, notListed)).toBe(false);
+  expect(await isCertainlyOver(gone, record)).toBe(true);
+  expect(await isCertainlyOver(exists, record)).toBe(false);
 });
 
 const ofProcess = { netns: "/proc/7/ns/net", netnsProcess: "1-net:[1]", bootId: "b0", clockMs: 5 };
@@ -66,8 +65,7 @@ test.each<[string, other: Partial<AttachmentRecord>, isOver: boolean]>([
   const host = { netlink: kernel.transport, occupants: async () => all };
   const ctx = { deps, host } as unknown as CallContext;
   const record = ofProcess as AttachmentRecord;
-  expect(await isCertainlyOver(ctx, record, notListed)).toBe(isOver);
-  expect(await isCertainlyOver(ctx, record, undefined)).toBe(false);
+  expect(await isCertainlyOver(ctx, record)).toBe(isOver);
 });
 
 test.each([

@@ -1,6 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
 import { netlinkTransport } from "#engine/call/sandbox.ts";
-import type { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, byAge, calledUid } from "#engine/record/record.ts";
 import { linkExists } from "#netlink/links.ts";
@@ -25,13 +24,6 @@ export const notListed = "the container runtime does not list it";
 /** A runtime has one sandbox of a pod at a time. */
 export const replaced = "its pod has a later sandbox";
 
-/** What says that a sandbox is over, beside its namespace. */
-export type SignOfAbsence =
-  | NonNullable<ReturnType<typeof signOfBoot>>
-  | "its pod is gone"
-  | typeof notListed
-  | typeof replaced;
-
 /** Those whose pod has a later sandbox whose ADD has ended. @param bootId the present one */
 export function replacedRecords(
   records: readonly AttachmentRecord[],
@@ -51,13 +43,11 @@ export function replacedRecords(
   return [...ofPods.values()].flatMap((all) => all.filter((record) => isReplaced(record, all)));
 }
 
-/** Whether a sandbox is certainly over: there is a sign of that, and its path leads to it no more. */
+/** Whether a sandbox that a sign calls over certainly is: its path leads to it no more. */
 export async function isCertainlyOver(
   ctx: CallContext,
   record: AttachmentRecord,
-  sign: SignOfAbsence | undefined,
 ): Promise<boolean> {
-  if (sign === undefined) return false;
   return (await isNothingAt(ctx, record.netns)) || (await isOfLaterProcess(ctx, record));
 }
 

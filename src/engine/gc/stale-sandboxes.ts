@@ -1,5 +1,5 @@
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isCertainlyOver, isNothingAt, notListed } from "#engine/del/signs-of-life.ts";
+import { isCertainlyOver, isNothingAt } from "#engine/del/signs-of-life.ts";
 import { isOfKubernetes } from "#engine/leftovers/without-plexus.ts";
 import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -35,8 +35,7 @@ export async function staleSandboxes(
   for (const record of records) {
     if (isListed(record) || !(isOwn(record) || record.listName === undefined)) continue;
     const isKnown = isOwn(record) && callerHas.has(isOfKubernetes(record));
-    if (isKnown || (await isCertainlyOver(ctx, record, notListed)))
-      stale.add(recordFileName(record));
+    if (isKnown || (await isCertainlyOver(ctx, record))) stale.add(recordFileName(record));
   }
   for (const each of damaged) {
     if (!isListed(each) && (await isOverByPlan(ctx, each))) stale.add(recordFileName(each));

@@ -1,10 +1,5 @@
 import { signOfBoot } from "#engine/call/sign-of-boot.ts";
-import {
-  notListed,
-  replaced,
-  replacedRecords,
-  type SignOfAbsence,
-} from "#engine/del/signs-of-life.ts";
+import { notListed, replaced, replacedRecords } from "#engine/del/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
@@ -47,10 +42,7 @@ export class Absences {
    * Whether a sandbox has ended; else a sign of that, which is not enough, if there is one.
    * @param nowMs by `EngineDeps.clock`, before the record was read
    */
-  of(
-    record: AttachmentRecord,
-    nowMs = this.#deps.clock(),
-  ): typeof ended | SignOfAbsence | undefined {
+  of(record: AttachmentRecord, nowMs = this.#deps.clock()): string | undefined {
     if (record.teardown !== undefined || isInterruptedAdd(record, nowMs)) return ended;
     if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
     if (this.#replaced.has(recordFileName(record))) return replaced;

@@ -181,7 +181,7 @@ export class Leftovers {
       const sign = this.#absences.of(record, lookedAt);
       if (isTriedSince || sign === undefined) return undefined;
       if (isLocked) return { record, remainsBecause: inFlight };
-      if (sign !== ended && !(await isCertainlyOver(ctx, record, sign)))
+      if (sign !== ended && !(await isCertainlyOver(ctx, record)))
         return { record, remainsBecause: mayRun };
       const budget = new TimeBudget(deps.clock, options.budgetMs);
       const marked = sign === ended ? stored : await this.#marked(ctx, stored, sign);
