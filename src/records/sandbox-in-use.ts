@@ -1,17 +1,6 @@
-import type { Stats } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { elapsedMs } from "#lib/elapsed.ts";
 import { sandboxLockName } from "#lib/files/state-files.ts";
-
-/** Far above the kubelet's four minutes. */
-const longestCallMs = 600_000;
-
-/** Whether another process may serve the sandbox; a lock older than any call is a killed shim's. */
-export async function isSandboxInUse(stateDir: string, containerId: string): Promise<boolean> {
-  const lock = await lockOf(stateDir, containerId);
-  return lock !== undefined && elapsedMs(lock.mtimeMs) < longestCallMs;
-}
 
 /**
  * Whether a shim operates on the sandbox now, or on any if it had no room for its lock file and has
@@ -19,15 +8,11 @@ export async function isSandboxInUse(stateDir: string, containerId: string): Pro
  * clock may have been set forward during the call.
  */
 export async function isSandboxLocked(stateDir: string, containerId: string): Promise<boolean> {
-  const lock = await lockOf(stateDir, containerId);
+  const lock = await stat(join(stateDir, sandboxLockName(containerId))).catch(() => undefined);
   if (lock !== undefined && (await lockedInodes())?.has(lock.ino) === true) return true;
   const directory = await stat(stateDir).catch(() => undefined);
   if (directory === undefined) return false;
   return (await lockedInodes("OFDLCK"))?.has(directory.ino) ?? false;
-}
-
-function lockOf(stateDir: string, containerId: string): Promise<Stats | undefined> {
-  return stat(join(stateDir, sandboxLockName(containerId))).catch(() => undefined);
 }
 
 /**

@@ -6,8 +6,9 @@ import {
   type RecordKey,
   recordFileName,
   type StateFile,
+  sandboxLockName,
 } from "#lib/files/state-files.ts";
-import { isSandboxInUse, isSandboxLocked, lockedInodes } from "./sandbox-in-use.ts";
+import { isSandboxLocked, lockedInodes } from "./sandbox-in-use.ts";
 import { isPresent, makeEmpty } from "./state-file.ts";
 
 /** The age from which a temporary file beside a record, a lock or a mark is abandoned. */
@@ -72,11 +73,15 @@ async function abandonedTemporaryFiles(
   return removable;
 }
 
-/** Whether the sandbox is detached, and no ADD may be about to write its record. */
+/**
+ * Whether the sandbox is detached, and no ADD may be about to write its record: the lock file is there
+ * while it is, unless there was no room for it.
+ */
 async function isOfNoSandbox(dir: string, of: RecordKey | undefined): Promise<boolean> {
-  if (of === undefined || isPresent(join(dir, recordFileName(of)))) return false;
-  const isInUse = await isSandboxInUse(dir, of.containerId);
-  return !isInUse && !(await isSandboxLocked(dir, of.containerId));
+  if (of === undefined) return false;
+  const names = [recordFileName(of), sandboxLockName(of.containerId)];
+  if (names.some((name) => isPresent(join(dir, name)))) return false;
+  return !(await isSandboxLocked(dir, of.containerId));
 }
 
 /** Old files of a kind whose sandbox has no record. */
