@@ -600,7 +600,7 @@ test("gc() detaches a stale sandbox although it cannot be marked", async () => {
   const lab = await pods("c1", "kept");
   lab.records.failWrite = { nth: lab.records.writeCount + 1, error: new Error("disk full") };
   expect(await lab.gc(["kept"])).toMatchObject({ exitCode: 0 });
-  expect(lab.logger.at("warn")).toContain("cannot mark a stale sandbox as a leftover");
+  expect(lab.logger.at("warn")).toContain("cannot mark a leftover");
   expect(lab.records.keys).toEqual(["kept@eth0"]);
 });
 

@@ -4,9 +4,9 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { detachRecordOfOthers } from "#engine/del/detach-record.ts";
 import { collectErrors } from "#engine/del/failures.ts";
 import { detachDamaged } from "#engine/del/recovery/damaged.ts";
-import { byLastFailure } from "#engine/leftovers/leftover.ts";
+import { byLastFailure, markOver } from "#engine/leftovers/leftover.ts";
 import type { RecordList } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown, isOfSameAdd } from "#engine/record/record.ts";
+import { type AttachmentRecord, isOfSameAdd, mayRun } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 
 /** For detaching stale sandboxes, while the runtime waits. Retries of leftovers do the rest. */
@@ -15,15 +15,10 @@ const budgetMs = 5000;
 /** Marks records as leftovers: they are detached even if this call fails. The next GC retries. */
 export async function markStale(ctx: CallContext, { records }: RecordList): Promise<void> {
   const reason = "the container runtime's garbage collection did not list its sandbox";
-  for (const record of records.filter(({ teardown }) => teardown === undefined)) {
-    try {
-      const stored = await ctx.deps.records.load(record);
-      if (stored === undefined || !isOfSameAdd(stored.record, record)) continue;
-      const teardown = begunTeardown(ctx.deps.now(), reason);
-      await ctx.deps.records.update({ ...stored.record, teardown }, stored.plan);
-    } catch (error) {
-      ctx.logger.warn({ err: error }, "cannot mark a stale sandbox as a leftover");
-    }
+  for (const record of records.filter(mayRun)) {
+    // What cannot be read is an error of its teardown.
+    const stored = await ctx.deps.records.load(record).catch(() => undefined);
+    if (stored && isOfSameAdd(stored.record, record)) await markOver(ctx, stored, reason);
   }
 }
 

@@ -1,7 +1,9 @@
+import type { CallContext } from "#engine/call/call-context.ts";
 import { signOfBoot } from "#engine/call/sign-of-boot.ts";
 import { replaced, replacedRecords } from "#engine/del/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type AttachmentRecord, addHasEnded } from "#engine/record/record.ts";
+import { type AttachmentRecord, addHasEnded, begunTeardown } from "#engine/record/record.ts";
+import type { StoredRecord } from "#engine/record/teardown-plan.ts";
 
 /** Backoff after the first failure; it doubles with each further one. */
 const firstBackoffMs = 30_000;
@@ -51,6 +53,25 @@ export function leftoverReason(record: AttachmentRecord, node: NodeNow): string 
   if (others?.has(record) && isNothingAt(record.netns)) return replaced;
   if (isInterruptedAdd(record, clock())) return `its ADD at ${record.createdAt} did not end`;
   return undefined;
+}
+
+/**
+ * Marks the record of a sandbox that is over, so that all tools see what it is, also after a restart.
+ * Never rejects: what cannot be marked is detached, too.
+ */
+export async function markOver(
+  { deps, logger }: Pick<CallContext, "deps" | "logger">,
+  { record, plan }: StoredRecord,
+  why: string,
+): Promise<StoredRecord> {
+  const marked = { ...record, teardown: begunTeardown(deps.now(), why) };
+  try {
+    await deps.records.update(marked, plan);
+    return { record: marked, plan };
+  } catch (err) {
+    logger.warn({ err }, "cannot mark a leftover");
+    return { record, plan };
+  }
 }
 
 /** Milliseconds to wait; also before the first failure, when a shim may be replaying the plan. */

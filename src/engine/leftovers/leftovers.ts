@@ -8,13 +8,12 @@ import type { CalledPod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown, isOfPod } from "#engine/record/record.ts";
-import type { StoredRecord } from "#engine/record/teardown-plan.ts";
+import { type AttachmentRecord, isOfPod } from "#engine/record/record.ts";
 import { TimeBudget } from "#lib/concurrency/time-budget.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { Absences, ended } from "./absences.ts";
-import { byLastFailure, leftoverBackoffMs, leftoverReason, nodeNow } from "./leftover.ts";
+import { byLastFailure, leftoverBackoffMs, leftoverReason, markOver, nodeNow } from "./leftover.ts";
 
 /** A call that has taken longer than this retries no leftover. */
 const maxCallMs = 20_000;
@@ -184,7 +183,7 @@ export class Leftovers {
       if (sign !== ended && !(await isCertainlyOver(ctx, record)))
         return { record, remainsBecause: mayRun };
       const budget = new TimeBudget(deps.clock, options.budgetMs);
-      const marked = sign === ended ? stored : await this.#marked(ctx, stored, sign);
+      const marked = sign === ended ? stored : await markOver(ctx, stored, sign);
       await detachRecordOfOthers(ctx, marked, { path: options.path, budget });
       ctx.logger.info({ sign }, "detached a leftover sandbox");
       return { record, remainsBecause: undefined };
@@ -192,22 +191,6 @@ export class Leftovers {
       if (error instanceof HostGoneError) throw error;
       ctx.logger.warn({ err: error }, "cannot detach a leftover sandbox");
       return { record: listed, remainsBecause: errorMessage(error) };
-    }
-  }
-
-  /** Marks a record, so that all tools see what it is, also after a restart. Never rejects. */
-  async #marked(
-    { deps, logger }: CallContext,
-    { record, plan }: StoredRecord,
-    sign: string,
-  ): Promise<StoredRecord> {
-    const marked = { ...record, teardown: begunTeardown(deps.now(), sign) };
-    try {
-      await deps.records.update(marked, plan);
-      return { record: marked, plan };
-    } catch (err) {
-      logger.warn({ err }, "cannot mark a leftover");
-      return { record, plan };
     }
   }
 
