@@ -63,7 +63,7 @@ test("parseNetworks() tells what it ignores", () => {
   const onWarning = (warning: string) => void warnings.push(warning);
   parseNetworks('[{"name": "storage", "ip": "10.0.0.2"}]', { ...inShop, onWarning });
   expect(warnings).toEqual([
-    'network selection annotation: element 1, key "ip": unknown key, ignored, its value being "10.0.0.2"; did you mean "ips"?',
+    'network selection annotation: element 1, key "ip": unknown key, ignored, its value being "10.0.0.2"; did you mean ips?',
   ]);
 });
 

@@ -623,7 +623,7 @@ const misspelled: Scenario = {
 test("explain reports an unknown key of the annotation, with the key that was meant", async () => {
   const says = [
     'All networks are attached, but not as the annotation says: network selection annotation: element 1, key "ip": unknown key, ignored',
-    'did you mean "ips"? Correct or remove the key',
+    "did you mean ips? Correct or remove the key",
   ];
   await expectAdvice(misspelled, { finding: "UnknownKey", says });
 });

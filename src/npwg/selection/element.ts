@@ -1,4 +1,5 @@
 import { ifNameProblem } from "#cni/names.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -119,7 +120,7 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     if (key === undefined) {
       if (written.includes(".")) continue;
       const reason = `unknown key, ignored, its value being ${quoteValue(value)}`;
-      context.onWarning(written, `${reason}${suggestionFor(written)}`, true);
+      context.onWarning(written, `${reason}${didYouMean(written, Object.keys(knownKeys))}`, true);
     } else if (key === written) found.set(key, value);
     else if (Object.hasOwn(element, key)) warn(`ignored in favor of "${key}"`);
     else {
@@ -128,16 +129,6 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     }
   }
   return Object.fromEntries([...found].filter(asksForSomething));
-}
-
-/** The known key that begins like an unknown one, or with which it begins: `ips` for `ip`. */
-function suggestionFor(unknown: string): string {
-  const letters = (key: string): string => key.toLowerCase().replace(/[^a-z]/g, "");
-  const wanted = letters(unknown);
-  const [similar] = Object.keys(knownKeys)
-    .filter((key) => letters(key).startsWith(wanted) || wanted.startsWith(letters(key)))
-    .toSorted((a, b) => Math.abs(a.length - unknown.length) - Math.abs(b.length - unknown.length));
-  return similar === undefined || wanted === "" ? "" : `; did you mean "${similar}"?`;
 }
 
 function asksForSomething([key, value]: readonly [string, Json]): boolean {
