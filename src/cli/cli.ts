@@ -18,7 +18,7 @@ import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { type CliStreams, type Command, ExitCode, type Flags } from "./command.ts";
+import { type CliStreams, type Command, ExitCode } from "./command.ts";
 import type { Flag } from "./flags.ts";
 import { columns } from "./output-format.ts";
 import { parseCommandLine } from "./parse.ts";
@@ -50,8 +50,6 @@ const programs: readonly Command[] = [
 
 const neverStopping = new AbortController().signal;
 const defaultStopMs = 1000;
-/** Of the help. */
-const lineWidth = 100;
 
 /** How long the command of a command line may take to end, in milliseconds. */
 export function stopMsOf(argv: readonly string[]): number {
@@ -134,45 +132,19 @@ function usageOf({ name, flags, positionals }: Command): string {
 function helpOf(command: Command): string {
   const { name, summary, description, flags, failsWhen } = command;
   const paragraphs = [
-    reflow(`plexusctl ${name}: ${summary}`),
+    `plexusctl ${name}: ${summary}`,
     usageOf(command),
-    description && reflow(description),
-    flagLines(flags).join("\n"),
-    failsWhen && reflow(`Exit code 1: ${failsWhen}.`),
+    description,
+    Object.entries(flags).map(flagText).join("\n"),
+    failsWhen && `Exit code 1: ${failsWhen}.`,
   ];
   return paragraphs.filter(Boolean).join("\n\n");
 }
 
-/** Texts in the source have lines of another width. */
-function reflow(text: string): string {
-  const paragraphs = text.split("\n\n").map((each) => wrap(each.replaceAll("\n", " "), lineWidth));
-  return paragraphs.map((lines) => lines.join("\n")).join("\n\n");
-}
-
-function flagLines(flags: Flags): string[] {
-  const heads = Object.entries(flags).map(([name, { short, value = "" }]) => {
-    const dashed = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    return `  ${dashed} ${value}`.trimEnd();
-  });
-  const width = lineWidth - Math.max(...heads.map(({ length }) => length)) - 2;
-  const rows = Object.values(flags).flatMap((flag, index) => {
-    const [first = "", ...lines] = wrap(`${flag.help}${fallbackText(flag)}`, width);
-    return [[heads[index] ?? "", first], ...lines.map((line) => ["", line])];
-  });
-  return columns(rows);
-}
-
-function fallbackText({ fallback }: Flag): string {
+/** The help is below the flag, as for kubectl: the terminal wraps it. */
+function flagText([name, { short, value = "", help, fallback }]: [string, Flag]): string {
+  const dashed = short === undefined ? `--${name}` : `-${short}, --${name}`;
   const text = typeof fallback === "object" ? fallback.join(", ") : fallback;
-  return typeof text === "string" && text !== "" ? ` (default ${text})` : "";
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const longer = [...lines.slice(-1), word].join(" ");
-    if (longer.length > width) lines.push(word);
-    else lines.splice(-1, 1, longer);
-  }
-  return lines;
+  const note = typeof text === "string" && text !== "" ? ` (default ${text})` : "";
+  return `${`  ${dashed} ${value}`.trimEnd()}\n      ${help}${note}`;
 }

@@ -11,12 +11,13 @@ import { removeNodeFiles } from "./uninstall-steps.ts";
 export const uninstallCommand = command({
   name: "uninstall",
   summary: "hand the node back to its primary CNI and remove Plexus",
-  description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no
-other list calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches
-pods that have its network only and whose DEL has not failed, except with CRI-O, which remembers which
-plugin attached them. Then removes ${plexusConfName}, the socket, the state and the executables; reference plugins
-that install-plugins installed stay. Where nothing of Plexus is, it removes nothing and succeeds, so that
-it can be repeated. State without the executables is an error, and a --state-dir without state.`,
+  description: `Checks that plexusd does not run, that no sandbox needs Plexus to be detached, that no other list
+calls Plexus and that the primary CNI's configuration can be used. The primary CNI detaches pods
+that have its network only and whose DEL has not failed, except with CRI-O, which remembers which
+plugin attached them. Then removes ${plexusConfName}, the socket, the state and the
+executables; reference plugins that install-plugins installed stay. Where nothing of Plexus is, it
+removes nothing and succeeds, so that it can be repeated. State without the executables is an error,
+and a --state-dir without state.`,
   flags: {
     check: switchFlag("only check whether the node could be handed back; plexusd may run"),
     force: switchFlag("even if a check fails, except that plexusd runs; what sandboxes hold leaks"),
