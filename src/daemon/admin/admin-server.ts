@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage } from "node:http";
 import { readyPage } from "#daemon/http/health-server.ts";
 import { type Page, pages, timeouts } from "#daemon/http/http-server.ts";
-import type { PodName } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
@@ -30,7 +29,8 @@ export function startAdminServer(options: {
 }): Promise<UnixSocketServer> {
   const { socketPath, answers, logger } = options;
   const failed = (error: unknown): Page => {
-    if (error instanceof PathError) return { status: 400, text: error.message };
+    // The caller's mistake, which needs no log.
+    if (error instanceof URIError) return { status: 400, text: error.message };
     logger.warn({ err: error }, "an admin request failed");
     return { status: 500, text: errorMessage(error) };
   };
@@ -44,51 +44,35 @@ export function startAdminServer(options: {
   });
 }
 
+/** What is asked of a pod: nothing more, one of its pages, or a page of one of its interfaces. */
+const ofPod = /^\/pods\/([^/]+)\/([^/]+)(\/[^/]+)?(?:\/([^/]+))?$/;
+
+/** @throws URIError if a `%` is not followed by the code of a character */
 async function answer(request: IncomingMessage, answers: ServedAnswers): Promise<Page> {
   const { method, url = "" } = request;
-  const [root, namespace = "", name = "", ...page] = segmentsOf(url);
+  const parts = ofPod.exec(url)?.map((part) => part && decodeURIComponent(part)) ?? [];
+  const [, namespace = "", name = "", page = "", ifName = ""] = parts;
   const pod = { namespace, name };
-  if (method === "POST" && page[0] === failedAddPage) {
-    answers.noteFailedAdd(pod, (await readBody(request, maxFailedAddBytes)) ?? "");
-    return { status: 200, text: "" };
-  }
-  const isPod = root === "pods" && namespace !== "" && name !== "";
-  if (method === "POST") return refreshed(answers, isPod ? pod : undefined, page);
-  if (method !== "GET") return { status: 405, text: "only GET and POST" };
-  switch (url) {
-    case "/healthz":
+  const route = name === "" ? url : `POD${page}${ifName && "/INTERFACE"}`;
+  switch (`${method} ${route}`) {
+    case "GET /healthz":
       return { status: 200, text: "ok" };
-    case "/readyz":
+    case "GET /readyz":
       return readyPage(answers.readiness());
-    case "/node":
+    case "GET /node":
       return json(await answers.node());
+    case "GET POD":
+      return json(await answers.pod(pod));
+    case `GET POD/${claimedDevicesPage}`:
+      return json(await answers.claimedDevices(pod));
+    case `POST POD/${failedAddPage}`:
+      answers.noteFailedAdd(pod, (await readBody(request, maxFailedAddBytes)) ?? "");
+      return { status: 200, text: "" };
+    case `POST POD/${refreshPage}/INTERFACE`:
+      return json(await answers.refresh(pod, ifName));
+    default:
+      return { status: 404, text: `plexusd does not serve ${method} ${url}` };
   }
-  if (isPod && page.length === 0) return json(await answers.pod(pod));
-  if (isPod && page.join("/") === claimedDevicesPage)
-    return json(await answers.claimedDevices(pod));
-  return { status: 404, text: `/node, /pods/NAMESPACE/NAME or that with /${claimedDevicesPage}` };
-}
-
-/** @throws PathError if a `%` is not followed by the code of a character */
-function segmentsOf(url: string): string[] {
-  try {
-    return url.split("/").slice(1).map(decodeURIComponent);
-  } catch {
-    throw new PathError(`cannot decode the path ${JSON.stringify(url)}`);
-  }
-}
-
-/** The caller's mistake, which needs no log. */
-class PathError extends Error {}
-
-async function refreshed(
-  answers: ServedAnswers,
-  pod: PodName | undefined,
-  [page, ifName = "", ...rest]: readonly string[],
-): Promise<Page> {
-  if (pod !== undefined && page === refreshPage && ifName !== "" && rest.length === 0)
-    return json(await answers.refresh(pod, ifName));
-  return { status: 405, text: `POST is for /pods/NAMESPACE/NAME/${refreshPage}/INTERFACE` };
 }
 
 function json(value: object): Page {
