@@ -17,18 +17,28 @@ export function standaloneCredentials(options: {
   const { flags, inCluster, cluster, logger } = options;
   const { source } = flags;
   if (source.kind !== "api") return {};
-  const { kubeconfig } = source;
-  if (kubeconfig !== undefined) return { kubeconfig: () => portableKubeconfig({ kubeconfig }) };
-  if (inCluster === undefined) return {};
-  const { node } = cluster;
-  if (!flags.thin || node === undefined) {
-    return { kubeconfig: () => portableKubeconfig({ inCluster }) };
+  const { kubeconfig: path } = source;
+  if (path !== undefined) {
+    const kubeconfig = async (): Promise<string> => {
+      const { readPlainKubeconfig } = await import("#kube/api/plain-kubeconfig.ts");
+      return portableKubeconfig(readPlainKubeconfig(path, { allowsTokenFile: true }));
+    };
+    return { kubeconfig };
   }
-  const token = new NodeToken({
-    podToken: async () => (await inClusterContent(inCluster)).token,
+  if (inCluster === undefined) return {};
+  const ofPod = () => inClusterContent(inCluster);
+  const { node } = cluster;
+  if (!flags.thin || node === undefined)
+    return { kubeconfig: async () => portableKubeconfig(await ofPod()) };
+  const ofNode = new NodeToken({
+    podToken: async () => (await ofPod()).token,
     request: (account, seconds) => node.requestToken(account, seconds),
     isRejected: (token) => node.isRejected(token),
     logger,
   });
-  return { kubeconfig: async () => portableKubeconfig({ inCluster }, await token.get()) };
+  const kubeconfig = async (): Promise<string> => {
+    const token = await ofNode.get();
+    return portableKubeconfig({ ...(await ofPod()), token });
+  };
+  return { kubeconfig };
 }

@@ -115,13 +115,16 @@ async function writeKubeconfig(path: string, cluster: object, user: object): Pro
 test("the in-cluster credentials verify the server and send the rotated token", async () => {
   const { dir, port, seen } = await startTlsServer();
   await writeFile(join(dir, "token"), "t1");
-  const options = { host: "127.0.0.1", port: `${port}`, serviceAccountDir: dir, maxAgeMs: 0 };
-  const client = new ApiClient(inClusterCredentials(options));
+  const options = { host: "127.0.0.1", port: `${port}`, serviceAccountDir: dir };
+  const credentials = inClusterCredentials(options);
+  const client = new ApiClient(credentials);
   await client.json(version);
   await writeFile(join(dir, "token"), "t2");
+  credentials.invalidate();
   await client.json(version);
   expect(seen.map((each) => each.authorization)).toEqual(["Bearer t1", "Bearer t2"]);
   await rm(join(dir, "token"));
+  credentials.invalidate();
   await client.json(version);
   expect(seen.at(-1)?.authorization).toBe("Bearer t2");
   client.close();

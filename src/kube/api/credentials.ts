@@ -18,6 +18,9 @@ export interface CredentialMaterial {
 /** How long a reading may take: a credential plugin may hang. */
 export const readTimeoutMs = 30_000;
 
+/** How long the result of a reading is used. */
+const maxAgeMs = 10_000;
+
 interface RereadOptions {
   /** Where the credentials come from, for messages. */
   readonly source: string;
@@ -25,8 +28,6 @@ interface RereadOptions {
   readonly server: URL;
   /** Reads everything. After a refusal by the server, nothing cached may be used. */
   readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
-  /** How long the result of `read` is used. @default 10000 */
-  readonly maxAgeMs?: number;
   /** @default 30000 */
   readonly readTimeoutMs?: number;
 }
@@ -47,7 +48,7 @@ export class RereadCredentials {
 
   constructor(options: RereadOptions) {
     this.#server = options.server;
-    this.#options = { maxAgeMs: 10_000, readTimeoutMs, ...options };
+    this.#options = { readTimeoutMs, ...options };
   }
 
   /** The present server, for messages. */
@@ -57,7 +58,7 @@ export class RereadCredentials {
 
   /** Reads the files again if need be. @throws Error when they have never been usable */
   async prepare(): Promise<Pick<CredentialMaterial, "server" | "headers"> & { agent: HttpAgent }> {
-    if (performance.now() - this.#readAt > this.#options.maxAgeMs) {
+    if (performance.now() - this.#readAt > maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;
       });

@@ -5,7 +5,9 @@ import { expect, onTestFinished } from "vitest";
 import { parse } from "yaml";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { ApiClient } from "./client.ts";
+import { inClusterContent } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
+import { readPlainKubeconfig } from "./plain-kubeconfig.ts";
 import { portableKubeconfig } from "./portable-kubeconfig.ts";
 
 async function scratch(): Promise<string> {
@@ -19,7 +21,7 @@ test("a service account's certificate authority and token are inlined", async ()
   await writeFile(join(serviceAccountDir, "ca.crt"), "the authority");
   await writeFile(join(serviceAccountDir, "token"), "first\n");
   const inCluster = { host: "fd00::1", port: "443", serviceAccountDir };
-  const { clusters, users } = parse(await portableKubeconfig({ inCluster }));
+  const { clusters, users } = parse(portableKubeconfig(await inClusterContent(inCluster)));
   expect(clusters[0].cluster).toEqual({
     server: "https://[fd00::1]/",
     "certificate-authority-data": Buffer.from("the authority").toString("base64"),
@@ -33,7 +35,8 @@ test("a kubeconfig's files are inlined", async ({ api }) => {
   api.token = "mine";
   const kubeconfig = await api.kubeconfig({ tokenFile: join(dir, "token") });
   const portable = join(dir, "portable");
-  await writeFile(portable, await portableKubeconfig({ kubeconfig }));
+  const content = readPlainKubeconfig(kubeconfig, { allowsTokenFile: true });
+  await writeFile(portable, portableKubeconfig(content));
   await rm(join(dir, "token"));
   const client = new ApiClient(await kubeconfigCredentials(portable));
   await client.json({ path: "/api/v1/pods", timeoutMs: 2000 });
@@ -42,7 +45,7 @@ test("a kubeconfig's files are inlined", async ({ api }) => {
 
 test("a kubeconfig with a credential plugin is rejected", async ({ api }) => {
   const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
-  await expect(portableKubeconfig({ kubeconfig })).rejects.toThrow(
+  expect(() => readPlainKubeconfig(kubeconfig, { allowsTokenFile: true })).toThrow(
     "only a certificate or a token can be used here",
   );
 });

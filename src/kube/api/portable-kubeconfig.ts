@@ -1,17 +1,7 @@
-import { type InClusterOptions, inClusterContent, inClusterServer } from "./in-cluster.ts";
 import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
 
-/** Credentials to write down: those of a kubeconfig file, or of the pod's service account. */
-export type CredentialSource =
-  | { readonly kubeconfig: string }
-  | { readonly inCluster: InClusterOptions };
-
-/** A kubeconfig that names no files, with another token if given. @throws Error */
-export async function portableKubeconfig(
-  source: CredentialSource,
-  given?: string,
-): Promise<string> {
-  const { server, tls, token } = await contentOf(source);
+/** A kubeconfig that names no files. */
+export function portableKubeconfig({ server, tls, token }: PlainKubeconfig): string {
   const name = "plexus";
   // JSON has no undefined: what the credentials lack is absent.
   const cluster = {
@@ -23,7 +13,7 @@ export async function portableKubeconfig(
   const user = {
     "client-certificate-data": base64(tls.cert),
     "client-key-data": base64(tls.key),
-    token: given ?? token,
+    token,
   };
   const config = {
     apiVersion: "v1",
@@ -34,19 +24,6 @@ export async function portableKubeconfig(
     contexts: [{ name, context: { cluster: name, user: name } }],
   };
   return `${JSON.stringify(config, undefined, 2)}\n`;
-}
-
-async function contentOf(source: CredentialSource): Promise<PlainKubeconfig> {
-  if ("kubeconfig" in source) {
-    const { readPlainKubeconfig } = await import("./plain-kubeconfig.ts");
-    return readPlainKubeconfig(source.kubeconfig, { allowsTokenFile: true });
-  }
-  const { ca, token } = await inClusterContent(source.inCluster);
-  return {
-    server: inClusterServer(source.inCluster),
-    tls: { ca, rejectUnauthorized: true },
-    token,
-  };
 }
 
 function base64(text: string | undefined): string | undefined {
