@@ -1,5 +1,5 @@
+import { callUnary, type UnaryMethod } from "#grpc/call-unary.ts";
 import { integer, message, part, text } from "#grpc/testing/message-types.ts";
-import { openUnaryClient, type UnaryClient, type UnaryMethod } from "#grpc/unary-client.ts";
 
 /*
  * What a kubelet asks of a container runtime for a sandbox: runtime.v1 (k8s.io/cri-api,
@@ -34,15 +34,11 @@ export interface SandboxPod {
 }
 
 /** A container runtime, called as the kubelet does. */
-export class Runtime implements Disposable {
-  readonly #client: UnaryClient;
+export class Runtime {
+  readonly #socketPath: string;
 
-  private constructor(client: UnaryClient) {
-    this.#client = client;
-  }
-
-  static async open(socketPath: string): Promise<Runtime> {
-    return new Runtime(await openUnaryClient(socketPath));
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
   }
 
   /** Starts a pod's sandbox with a handler, and returns its ID. */
@@ -65,11 +61,7 @@ export class Runtime implements Disposable {
     await this.#call(removePodSandbox, sandboxId.encode({ id }));
   }
 
-  [Symbol.dispose](): void {
-    this.#client[Symbol.dispose]();
-  }
-
   #call<Response>(method: UnaryMethod<Response>, request: Buffer): Promise<Response> {
-    return this.#client.call(method, { request, timeoutMs });
+    return callUnary(method, { socketPath: this.#socketPath, request, timeoutMs });
   }
 }

@@ -47,7 +47,7 @@ writeFileSync(join(repositoryRoot, "dist/bench/pods.md"), text);
 
 async function measure(target: Cluster): Promise<Map<Name, Times[]>> {
   const { host, runtime: containerRuntime } = target.node;
-  using runtime = await Runtime.open(`/proc/${host.pid}/root${containerRuntime.socket}`);
+  const runtime = new Runtime(`/proc/${host.pid}/root${containerRuntime.socket}`);
   const times = new Map(names.map((name) => [name, [] as Times[]]));
   for (let round = 0; round < warmUp + rounds; round++) {
     for (const turn of names.keys()) {

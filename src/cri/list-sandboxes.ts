@@ -1,5 +1,5 @@
+import { callUnary, type UnaryCall } from "#grpc/call-unary.ts";
 import { message, part, parts, text } from "#grpc/message.ts";
-import { openUnaryClient, type UnaryCall } from "#grpc/unary-client.ts";
 import { encodeTexts } from "#grpc/wire.ts";
 
 /*
@@ -31,10 +31,10 @@ export interface ListedSandbox {
 /** All sandboxes of the runtime at a socket, also stopped ones. @throws GrpcError, MessageError */
 export async function listSandboxes(
   socketPath: string,
-  limits: Omit<UnaryCall, "request">,
+  limits: Pick<UnaryCall, "timeoutMs" | "signal">,
 ): Promise<ListedSandbox[]> {
-  using client = await openUnaryClient(socketPath);
-  const { items } = await client.call(listPodSandbox, { request: noFilter, ...limits });
+  const call = { socketPath, request: noFilter, ...limits };
+  const { items } = await callUnary(listPodSandbox, call);
   return items.map(({ id, metadata }) => ({
     id,
     namespace: metadata?.namespace ?? "",

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import type { PodName } from "#engine/ports/cluster.ts";
-import { GrpcError, GrpcStatus, openUnaryClient, type UnaryMethod } from "#grpc/unary-client.ts";
+import { callUnary, GrpcError, GrpcStatus, type UnaryMethod } from "#grpc/call-unary.ts";
 import { encodeTexts } from "#grpc/wire.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -76,6 +76,7 @@ export class KubeletClient {
     request: Buffer,
     signal?: AbortSignal,
   ): Promise<Response> {
+    const socketPath = this.#socketPath;
     const endsAt = performance.now() + this.#timeoutMs;
     const backoff = new Backoff({ initialMs: 50, maxMs: 800 });
     for (;;) {
@@ -83,10 +84,9 @@ export class KubeletClient {
       try {
         // Without a socket no kubelet restarts; the caller looks elsewhere.
         await this.#socket();
-        using client = await openUnaryClient(this.#socketPath);
         // Half of the remaining time, so that a second attempt is possible after a hanging one.
         const timeoutMs = Math.max(50, Math.ceil(leftMs / 2));
-        return await client.call(method, { request, timeoutMs, signal });
+        return await callUnary(method, { socketPath, request, timeoutMs, signal });
       } catch (error) {
         const delayMs = backoff.next();
         const isOver = signal?.aborted === true || performance.now() + delayMs >= endsAt;

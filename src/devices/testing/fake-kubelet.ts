@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { getPodResources, listPodResources, type PodResources } from "#devices/pod-resources.ts";
+import { GrpcStatus } from "#grpc/call-unary.ts";
 import { message, part, parts, text, texts } from "#grpc/testing/message-types.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
-import { GrpcStatus } from "#grpc/unary-client.ts";
 
 const containerDevices = message({ resourceName: text(1), deviceIds: texts(2) });
 const container = message({ name: text(1), devices: parts(2, containerDevices) });

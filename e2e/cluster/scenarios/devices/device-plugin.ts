@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Server, ServerWritableStream, ServiceDefinition } from "@grpc/grpc-js";
+import { callUnary } from "#grpc/call-unary.ts";
 import { integer, message, parts, text, texts } from "#grpc/testing/message-types.ts";
-import { openUnaryClient } from "#grpc/unary-client.ts";
 import { waitUntil } from "../../../support/wait.ts";
 import { type Done, serveUnix, unary } from "./unix-server.ts";
 
@@ -55,20 +55,18 @@ export class DevicePlugin implements Disposable {
     const directory = join(kubeletDir, "device-plugins");
     const path = join(directory, this.#socket);
     this.#server = await serveUnix(path, service, this.#handlers());
-    using kubelet = await openUnaryClient(join(directory, "kubelet.sock"));
     const plugin = { version: "v1beta1", endpoint: this.#socket, resourceName };
-    await kubelet.call(register, { request: registration.encode(plugin), timeoutMs });
+    const socketPath = join(directory, "kubelet.sock");
+    await callUnary(register, { socketPath, request: registration.encode(plugin), timeoutMs });
     await this.#waitForKubelet();
   }
 
   async #waitForKubelet(): Promise<void> {
     const { kubeletDir, resourceName, ids } = this.options;
-    using resources = await openUnaryClient(join(kubeletDir, "pod-resources/kubelet.sock"));
+    const socketPath = join(kubeletDir, "pod-resources/kubelet.sock");
+    const call = { socketPath, request: empty.encode({}), timeoutMs };
     await waitUntil(`the kubelet has the devices of ${resourceName}`, async () => {
-      const { devices } = await resources.call(allocatable, {
-        request: empty.encode({}),
-        timeoutMs,
-      });
+      const { devices } = await callUnary(allocatable, call);
       const own = devices.filter((each) => each.resourceName === resourceName);
       return own.flatMap(({ deviceIds }) => deviceIds).length === ids.length;
     });

@@ -35,8 +35,11 @@ export interface UnaryMethod<Response> {
   readonly decode: (bytes: Uint8Array) => Response;
 }
 
-/** One call of a method: its request is encoded. */
+/** One call of a method. */
 export interface UnaryCall {
+  /** The server's Unix socket. */
+  readonly socketPath: string;
+  /** Encoded. */
   readonly request: Buffer;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -46,69 +49,57 @@ export interface UnaryCall {
 const maxResponseBytes = 16 * 1024 * 1024;
 
 /**
- * Opens a client of the server at a Unix socket, to be disposed after use. The gRPC library takes
- * about 17 MB and 100 ms, so it is loaded with the first client.
+ * Calls a method over a connection of its own, without retries. The gRPC library takes about 17 MB
+ * and 100 ms, so it is loaded with the first call.
+ * @throws GrpcError; MessageError for an invalid response
  */
-export async function openUnaryClient(socketPath: string): Promise<UnaryClient> {
+export async function callUnary<Response>(
+  { path, decode }: UnaryMethod<Response>,
+  call: UnaryCall,
+): Promise<Response> {
   // A CommonJS module: the bundle has its members only in `default`.
   const { default: grpc } = await import("@grpc/grpc-js");
   // The library must not write failures to stderr: callers get them.
   grpc.setLogVerbosity(grpc.logVerbosity.NONE);
-  const client = new grpc.Client(`unix:${socketPath}`, grpc.credentials.createInsecure(), {
+  const client = new grpc.Client(`unix:${call.socketPath}`, grpc.credentials.createInsecure(), {
     "grpc.max_receive_message_length": maxResponseBytes,
     "grpc.enable_http_proxy": 0,
     "grpc.service_config_disable_resolution": 1,
     // Retries are up to the caller.
     "grpc.enable_retries": 0,
   });
-  return new UnaryClient(client);
+  try {
+    return decode(await exchange(client, path, call));
+  } catch (cause) {
+    if (!(cause instanceof MessageError)) throw cause;
+    throw new MessageError(`${path}: the response is not readable: ${cause.message}`, { cause });
+  } finally {
+    client.close();
+  }
 }
 
-/** A client of one server, from {@link openUnaryClient}. */
-export class UnaryClient implements Disposable {
-  readonly #client: Client;
-
-  constructor(client: Client) {
-    this.#client = client;
-  }
-
-  /** Makes one call without retries. @throws GrpcError; MessageError for an invalid response */
-  async call<Response>(
-    { path, decode }: UnaryMethod<Response>,
-    call: UnaryCall,
-  ): Promise<Response> {
-    const response = await this.#exchange(path, call);
-    try {
-      return decode(response);
-    } catch (cause) {
-      if (!(cause instanceof MessageError)) throw cause;
-      throw new MessageError(`${path}: the response is not readable: ${cause.message}`, { cause });
-    }
-  }
-
-  #exchange(path: string, { request, timeoutMs, signal }: UnaryCall): Promise<Buffer> {
-    return new Promise((resolve, reject) => {
-      const call = this.#client.makeUnaryRequest<Buffer, Buffer>(
-        path,
-        unchanged,
-        unchanged,
-        request,
-        { deadline: Date.now() + timeoutMs },
-        (error, response) => {
-          signal?.removeEventListener("abort", cancel);
-          if (error !== null) reject(new GrpcError(path, error));
-          else resolve(response ?? Buffer.alloc(0));
-        },
-      );
-      const cancel = (): void => call.cancel();
-      if (signal?.aborted === true) cancel();
-      else signal?.addEventListener("abort", cancel, { once: true });
-    });
-  }
-
-  [Symbol.dispose](): void {
-    this.#client.close();
-  }
+function exchange(
+  client: Client,
+  path: string,
+  { request, timeoutMs, signal }: UnaryCall,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const call = client.makeUnaryRequest<Buffer, Buffer>(
+      path,
+      unchanged,
+      unchanged,
+      request,
+      { deadline: Date.now() + timeoutMs },
+      (error, response) => {
+        signal?.removeEventListener("abort", cancel);
+        if (error !== null) reject(new GrpcError(path, error));
+        else resolve(response ?? Buffer.alloc(0));
+      },
+    );
+    const cancel = (): void => call.cancel();
+    if (signal?.aborted === true) cancel();
+    else signal?.addEventListener("abort", cancel, { once: true });
+  });
 }
 
 function unchanged(bytes: Buffer): Buffer {
