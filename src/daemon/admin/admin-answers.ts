@@ -83,7 +83,6 @@ export class AdminAnswers {
       podProblems: this.#podProblems(),
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.history.failedAdds(now, isOpen),
-      overcomeAdds: engine.history.overcomeAdds(now, isOpen),
       settings: await this.#settings(),
       configFile: flags.config,
       damagedRecords: listed.damaged.map(({ error }) => error.message),

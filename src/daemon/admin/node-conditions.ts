@@ -1,6 +1,5 @@
 import { chainConditions, confCondition } from "#daemon/cni-conf/status.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
-import { failedAddMs } from "#engine/explain/call-history.ts";
 import { type Condition, found, textOf } from "#lib/condition.ts";
 import { shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
@@ -96,7 +95,8 @@ function additions(report: NodeReport): Condition[] {
   const { node, failedAdds, settings } = report;
   if (failedAdds.length === 0) {
     const strictness = settings.find(({ key }) => key === "strictness")?.value;
-    return [found("NoFailedAdds", `${withoutFailure(report)} (strictness: ${strictness})`)];
+    const text = "no pod lacks its networks after an ADD that failed in the last ten minutes";
+    return [found("NoFailedAdds", `${text} (strictness: ${strictness})`)];
   }
   return failedAdds.map(({ reason, step, network, message, pods }) => {
     const where = network === "" ? "" : `network ${network}, `;
@@ -104,16 +104,6 @@ function additions(report: NodeReport): Condition[] {
     const text = `${what}: ${where}${reason}: ${shortened(message, 200)}`;
     return found(reason, text, step?.replace("NODE", node));
   });
-}
-
-/** plexusd forgets the failures when it ends. */
-function withoutFailure({ overcomeAdds: pods, uptimeSeconds }: NodeReport): string {
-  if (pods.length > 0) {
-    return `failed in the last ten minutes, but attached since or gone: ${pods.length} (${named(pods)})`;
-  }
-  return uptimeSeconds * 1000 < failedAddMs
-    ? `no ADD has failed since plexusd started, ${uptimeSeconds} s ago`
-    : "no ADD has failed in the last ten minutes";
 }
 
 /** Whether the agent, where there is one, runs what the container runtime runs. */

@@ -36,8 +36,6 @@ export interface NodeStatus {
   readonly podProblems: readonly PodProblem[];
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
-  /** Pods, as `namespace/name`, whose ADD failed lately, and which are attached or gone now. */
-  readonly overcomeAdds: readonly string[];
   readonly settings: readonly Setting[];
   /** The file with the operator's keys; absent without one. */
   readonly configFile?: string;

@@ -72,7 +72,7 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   expect(failedAt("16:00.000")).toEqual([expect.objectContaining({ pods: ["default/mac"] })]);
 });
 
-test("pods whose ADD failed are named for ten minutes after they are attached or gone", () => {
+test("pods whose ADD failed do not count when they are attached or gone", () => {
   const history = new CallHistory();
   const add = (name: string, outcome: CallOutcome, at: string): void =>
     history.note({ ...call("ADD"), pod: { ...pod, name } }, outcome, `2026-01-01T00:${at}.000Z`);
@@ -82,8 +82,6 @@ test("pods whose ADD failed are named for ten minutes after they are attached or
   for (const name of ["attached", "again"]) add(name, succeeded, "03:00");
   add("again", failure, "04:00");
   const isOpen = ({ name }: CalledPod): boolean => name !== "gone";
-  const overcome = (at: string): string[] =>
-    history.overcomeAdds(`2026-01-01T00:${at}Z`, isOpen).map((name) => name.slice(8));
-  expect(overcome("12:00.000")).toEqual(["gone", "attached"]);
-  expect(overcome("12:00.001")).toEqual([]);
+  const open = history.failedAdds("2026-01-01T00:05:00.000Z", isOpen);
+  expect(open.map(({ pods }) => pods)).toEqual([["default/failing", "default/again"]]);
 });

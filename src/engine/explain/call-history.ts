@@ -25,14 +25,12 @@ export interface FailedAdds extends Condition {
 export type IsOpen = (pod: CalledPod, began: string) => boolean;
 
 /** For how long a failed ADD is reported. */
-export const failedAddMs = 600_000;
+const failedAddMs = 600_000;
 
 interface PodHistory {
   readonly pod: CalledPod;
   /** By command, the latest last. */
   readonly calls: Map<string, CallRecord>;
-  /** When its last failed ADD began; "" without one. */
-  failedAt: string;
 }
 
 /** The last ADD and the last DEL of each pod, for those who ask what became of it. */
@@ -49,11 +47,10 @@ export class CallHistory {
   }
 
   add(pod: CalledPod, call: CallRecord): void {
-    const make = (): PodHistory => ({ pod, calls: new Map(), failedAt: "" });
+    const make = (): PodHistory => ({ pod, calls: new Map() });
     const history = this.#pods.getOrMake(`${nameOf(pod)} ${pod.uid}`, make);
     history.calls.delete(call.command);
     history.calls.set(call.command, call);
-    if (call.command === "ADD" && call.message !== undefined) history.failedAt = call.at;
   }
 
   /** The calls for a pod, not for an earlier one of its name, as far as the runtime has told UIDs. */
@@ -67,10 +64,12 @@ export class CallHistory {
    * most pods first: a kubelet tries again within seconds.
    */
   failedAdds(now: string, isOpen: IsOpen): FailedAdds[] {
+    const since = new Date(Date.parse(now) - failedAddMs).toISOString();
     const groups = new Map<string, FailedAdds>();
-    for (const { pod, last } of this.#lately(now)) {
-      const { at, message, subject = "", code, reason } = last;
-      if (message === undefined || !isOpen(pod, at)) continue;
+    for (const [, { pod, calls }] of this.#pods.entries()) {
+      const last = calls.get("ADD");
+      if (last?.message === undefined || last.at < since || !isOpen(pod, last.at)) continue;
+      const { message, subject = "", code, reason } = last;
       const [network = ""] = subject.split(" (");
       const { finding, step } = explainError(omitUndefined({ message, code, reason }));
       const key = `${finding} ${network}`;
@@ -79,22 +78,6 @@ export class CallHistory {
       groups.set(key, { reason: finding, message: what, step, network, pods });
     }
     return [...groups.values()].toSorted((a, b) => b.pods.length - a.pods.length);
-  }
-
-  /** The other pods with a failed ADD in these ten minutes: attached since, or gone. */
-  overcomeAdds(now: string, isOpen: IsOpen): string[] {
-    return this.#lately(now)
-      .filter(({ pod, last }) => last.message === undefined || !isOpen(pod, last.at))
-      .map(({ pod }) => nameOf(pod));
-  }
-
-  /** The last ADD of each pod with a failed one in the ten minutes before a time. */
-  #lately(now: string): { readonly pod: CalledPod; readonly last: CallRecord }[] {
-    const since = new Date(Date.parse(now) - failedAddMs).toISOString();
-    return [...this.#pods.entries()].flatMap(([, { pod, calls, failedAt }]) => {
-      const last = calls.get("ADD");
-      return last === undefined || failedAt < since ? [] : [{ pod, last }];
-    });
   }
 }
 

@@ -46,7 +46,7 @@ const report: NodeReport = {
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
   setAside: [],
   podProblems: [],
-  ...{ failedAdds: [], overcomeAdds: [] },
+  failedAdds: [],
   settings: [
     { key: "logLevel", value: "debug", source: "/etc/plexus/config.yaml" },
     { key: "strictness", value: "multus", source: "default" },
@@ -436,25 +436,11 @@ test.each([
     "NoNetworkFound: there is none; correct the annotation",
   ],
   [
-    "whose pods have been attached since their ADD failed",
-    { uptimeSeconds: 6, overcomeAdds: ["shop/web", "shop/db"] },
-    "attaching pods",
-    "ok",
-    "failed in the last ten minutes, but attached since or gone: 2 (shop/web, shop/db) (strictness: multus)",
-  ],
-  [
     "without a failed ADD",
-    { uptimeSeconds: 600 },
+    {},
     "attaching pods",
     "ok",
-    "no ADD has failed in the last ten minutes (strictness: multus)",
-  ],
-  [
-    "whose plexusd has just started",
-    { uptimeSeconds: 3 },
-    "attaching pods",
-    "ok",
-    "no ADD has failed since plexusd started, 3 s ago (strictness: multus)",
+    "no pod lacks its networks after an ADD that failed in the last ten minutes (strictness: multus)",
   ],
   [
     "with unmounted paths",
