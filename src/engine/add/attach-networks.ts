@@ -10,6 +10,7 @@ import { removesByAddress } from "#engine/del/chain/held-address.ts";
 import { provideDeviceInfo } from "#engine/network-status/device-info.ts";
 import type { AttachmentPlan } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 import { checkSizeWithResults } from "#engine/plan/record-size.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -18,7 +19,7 @@ import type { AddRecord, Attached } from "./add-record.ts";
 import { claimDevices } from "./claim-devices.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
 import { namingLinks } from "./named-links.ts";
-import { refuseMissingPlugins, requiringAll } from "./required-plugins.ts";
+import { requiringAll } from "./required-plugins.ts";
 
 interface AttachedNetworks {
   readonly attached: readonly Attached[];
@@ -79,7 +80,9 @@ export async function attachNetworks(
       record.note(withoutUnexecuted(planned, progress), { state, failedAdd }, partialResult);
       // The rollback writes the same file.
       await recorded.catch(() => undefined);
-      if (!isAttempted) await refuseMissingPlugins(ctx, attachments, planned);
+      // Names the plugins for which the first one was not executed.
+      if (!isAttempted && position === 0)
+        await requirePlugins(ctx, attachments, planned.searchPath);
       throw withNetworkContext(namingLinks(error, planned.list), planned);
     }
   }

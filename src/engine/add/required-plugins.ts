@@ -2,7 +2,6 @@ import { pluginTypes } from "#cni/conf/conf.ts";
 import type { RunDelegate } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
-import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
 
 /**
  * The delegates of a network. The first one of an ADD is executed only if the plugins of all
@@ -22,17 +21,4 @@ export function requiringAll(
     types = [];
     return run({ ...call, requires });
   };
-}
-
-/**
- * Finds out which plugins are why the first delegate of an ADD was not executed.
- * @throws CniError naming each plugin that is missing or refused, unless there is none
- */
-export async function refuseMissingPlugins(
-  ctx: CallContext,
-  attachments: readonly PlannedAttachment[],
-  planned: PlannedAttachment,
-): Promise<void> {
-  if (planned !== attachments[0]) return;
-  await requirePlugins(ctx, attachments, planned.searchPath);
 }
