@@ -49,16 +49,9 @@ export function attachmentCall(
     CNI_NETNS: rt.netns,
     CNI_IFNAME: rt.ifName,
     CNI_ARGS: formatCniArgs(mergeCniArgs(rt.cniArgs)),
-    CNI_PATH: rt.searchPath.join(":"),
   };
-  const { capabilityArgs } = rt;
-  return {
-    type: plugin.type,
-    searchPath: rt.searchPath,
-    env: environment(command, parameters),
-    stdin: delegateStdin(list, plugin, { capabilityArgs, prevResult }),
-    timeoutMs: rt.timeoutMs,
-  };
+  const stdin = delegateStdin(list, plugin, { capabilityArgs: rt.capabilityArgs, prevResult });
+  return delegateCall(plugin.type, rt, { command, parameters, stdin });
 }
 
 /** The call for a whole network (STATUS, GC), without runtimeConfig and prevResult. */
@@ -68,40 +61,32 @@ export function networkCall(
   validAttachments?: readonly ValidAttachment[],
 ): DelegateCall {
   const { list, plugin, limits } = subject;
-  return {
-    type: plugin.type,
-    searchPath: limits.searchPath,
-    env: environment(command, { CNI_PATH: limits.searchPath.join(":") }),
-    stdin: delegateStdin(list, plugin, { validAttachments }),
-    timeoutMs: limits.timeoutMs,
-  };
+  const stdin = delegateStdin(list, plugin, { validAttachments });
+  return delegateCall(plugin.type, limits, { command, stdin });
 }
 
 /** The VERSION call, with libcni's placeholders for variables that old plugins require. */
 export function versionCall(type: string, limits: DelegateLimits): DelegateCall {
-  return {
-    type,
-    searchPath: limits.searchPath,
-    env: environment("VERSION", { CNI_NETNS: "dummy", CNI_IFNAME: "dummy", CNI_PATH: "dummy" }),
-    stdin: JSON.stringify({ cniVersion: currentVersion }),
-    timeoutMs: limits.timeoutMs,
-  };
+  const parameters = { CNI_NETNS: "dummy", CNI_IFNAME: "dummy", CNI_PATH: "dummy" };
+  const stdin = JSON.stringify({ cniVersion: currentVersion });
+  return delegateCall(type, limits, { command: "VERSION", parameters, stdin });
 }
 
-/** All variables of the protocol, so that delegates inherit none from Plexus's own call. */
-function environment(
-  command: string,
-  parameters: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return {
-    CNI_COMMAND: command,
-    CNI_CONTAINERID: "",
-    CNI_NETNS: "",
-    CNI_IFNAME: "",
-    CNI_ARGS: "",
-    CNI_PATH: "",
-    ...parameters,
-  };
+interface DelegateInvocation extends Pick<DelegateCall, "stdin"> {
+  readonly command: string;
+  /** Variables besides CNI_PATH. @default none */
+  readonly parameters?: DelegateCall["env"];
+}
+
+/** A call with all variables of the protocol, so that delegates inherit none from Plexus's own call. */
+function delegateCall(
+  type: string,
+  { searchPath, timeoutMs }: DelegateLimits,
+  { command, parameters, stdin }: DelegateInvocation,
+): DelegateCall {
+  const none = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "", CNI_ARGS: "" };
+  const env = { CNI_COMMAND: command, ...none, CNI_PATH: searchPath.join(":"), ...parameters };
+  return { type, searchPath, env, stdin, timeoutMs };
 }
 
 interface DelegateInput {
