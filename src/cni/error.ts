@@ -54,20 +54,19 @@ export class CniError extends Error {
     this.subject = options.subject;
   }
 
-  withMessage(message: string): CniError {
-    const { code, details, reason, subject } = this;
+  withMessage(message: string, subject = this.subject): CniError {
+    const { code, details, reason } = this;
     return new CniError(code, message, { details, reason, subject, cause: this });
   }
 
   /** The same error about a network, which its message does not need to name. */
   about(subject: string): CniError {
-    const { code, message, details, reason } = this;
-    return new CniError(code, message, { details, reason, subject, cause: this });
+    return this.withMessage(this.message, subject);
   }
 
   /** The same error about a network, which its message names. */
   of(subject: string): CniError {
-    return this.about(subject).withMessage(`${subjectPrefix(subject)}${this.message}`);
+    return this.withMessage(`${subjectPrefix(subject)}${this.message}`, subject);
   }
 
   /** Whether the runtime may repeat the same call (code 11). */

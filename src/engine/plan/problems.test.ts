@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import { attempt, type PlanContext, type PlanProblem, throwProblems } from "./problems.ts";
+import { attempt, type PlanContext, type PlanProblem, refuse } from "./problems.ts";
 
 const error = new CniError("IoFailure", "cannot read it");
 
@@ -14,5 +14,5 @@ test.each<[problem: PlanProblem, subject: string | undefined]>([
   const step = () => Promise.reject(problem.error);
   const attempted = attempt({} as PlanContext, step, problem.network);
   await expect(attempted).rejects.toMatchObject({ reason, subject });
-  expect(() => throwProblems([problem])).toThrow(expect.objectContaining({ reason, subject }));
+  expect(() => refuse({}, [problem])).toThrow(expect.objectContaining({ reason, subject }));
 });

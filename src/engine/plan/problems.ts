@@ -56,13 +56,20 @@ export async function attemptAll<T>(ctx: PlanContext, lookUps: readonly LookUp<T
   return found;
 }
 
-/** Reports problems for which an ADD fails. @throws CniError unless they are collected */
+/**
+ * Reports problems for which an ADD fails.
+ * @throws CniError for all of them, with code and reason of the first, unless they are collected
+ */
 export function refuse(
   { problems }: Pick<PlanContext, "problems">,
   found: readonly PlanProblem[],
 ): void {
-  if (problems === undefined) throwProblems(found);
-  else problems.push(...found);
+  problems?.push(...found);
+  const [problem] = found;
+  if (problems !== undefined || problem === undefined) return;
+  const first = aboutItsNetwork(problem);
+  const messages = [...new Set(found.map(({ error }) => error.message))];
+  throw messages.length === 1 ? first : first.withMessage(messages.join("; "));
 }
 
 /** Logs a tolerated problem with what the pod gets, and emits an event; or collects it. */
@@ -79,15 +86,6 @@ export function tolerate(
   ctx.logger.warn(omitUndefined({ network: problem.network, reason }), `${message}; ${effect}`);
   if (pod === undefined) return;
   ctx.deps.events.record(pod, { reason: reason ?? "AttachFailed", message });
-}
-
-/** Throws one error for all problems, with code and reason of the first. @throws CniError @internal */
-export function throwProblems(problems: readonly PlanProblem[]): void {
-  const [found] = problems;
-  if (found === undefined) return;
-  const first = aboutItsNetwork(found);
-  const messages = [...new Set(problems.map(({ error }) => error.message))];
-  throw messages.length === 1 ? first : first.withMessage(messages.join("; "));
 }
 
 function aboutItsNetwork({ error, network }: PlanProblem): CniError {
