@@ -2,8 +2,6 @@ import { CniError } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
-import { withDeviceInfoFile } from "#engine/plan/devices/device-info.ts";
-import { withoutUnusedAnnotations } from "#engine/plan/pod/runtime-pod.ts";
 import {
   checkSizeWithResults,
   plannedSize,
@@ -78,14 +76,7 @@ export async function planNetworks(
   const links = await request.existingInterfaces();
   const existing = new Set([...links, ...before.map((each) => each.ifName)]);
   const firstNumber = before.length === 0 ? undefined : 1;
-  const planned = withCallParameters(ctx, { ...request, existing, firstNumber }, networks);
-  const attachments = planned.map((each): PlannedAttachment => {
-    const args = withDeviceInfoFile(each, {
-      containerId: request.containerId,
-      ifName: each.ifName,
-    });
-    return { ...each, capabilityArgs: withoutUnusedAnnotations(args, each.list) };
-  });
+  const attachments = withCallParameters(ctx, { ...request, existing, firstNumber }, networks);
   refuse(ctx, defaultRouteProblems([...before, ...attachments]));
   const size = () => checkSizeWithResults(plannedSize([...before, ...attachments]), earlier);
   const recordBytes = (await attempt(ctx, size)) ?? 0;

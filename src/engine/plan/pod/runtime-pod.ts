@@ -1,8 +1,6 @@
-import { enabledCapabilities, type NetConfList } from "#cni/conf/conf.ts";
 import { readDocument } from "#cni/document.ts";
 import type { RequestConf } from "#cni/plugin/request.ts";
 import type { CalledPod, ClusterSource, Pod } from "#engine/ports/cluster.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { isStaticPod, podAnnotationsCapability, runtimeUid } from "#npwg/object-meta.ts";
 
 /**
@@ -29,11 +27,4 @@ export function runtimePod(
   const mirror = isStatic ? source?.knownPod?.(identity) : undefined;
   if (mirror !== undefined && runtimeUid(mirror) === uid) return mirror;
   return { namespace, name, uid, annotations, isStatic };
-}
-
-/** The recorded capability arguments: long annotations only where a plugin takes them. */
-export function withoutUnusedAnnotations(args: JsonObject, list: NetConfList): JsonObject {
-  if (enabledCapabilities(list).has(podAnnotationsCapability)) return args;
-  const { [podAnnotationsCapability]: _, ...others } = args;
-  return others;
 }
