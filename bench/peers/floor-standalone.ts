@@ -33,7 +33,7 @@ const dir = process.env.PLEXUS_STATE_DIR as string;
  */
 async function main(): Promise<void> {
   const session = new ShimSession(DescriptorStream.connect(3));
-  const request = await session.request(timeoutMs);
+  const request = await session.request();
   const { env } = request;
   const conf = JSON.parse(request.stdin) as Conf;
   const client = new FetchClient(() => readPlainKubeconfig(conf.kubeconfig));

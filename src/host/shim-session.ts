@@ -31,6 +31,8 @@ import {
   typesByFrame,
 } from "#protocol/messages.ts";
 
+/** A shim sends its request at once; one that has not by then never will. */
+const requestMs = 10_000;
 /** The shim ends a process that is silent for five times as long. */
 const aliveMs = 1000;
 
@@ -79,14 +81,13 @@ export class ShimSession implements DelegateHost {
 
   /**
    * The shim's request. A shim of another release is answered before this throws.
-   * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes within
-   * `timeoutMs`
+   * @throws ProtocolError when it breaks the protocol; HostGoneError when none comes in time
    */
-  async request(timeoutMs: number): Promise<RequestMessage> {
+  async request(): Promise<RequestMessage> {
     const timer = setTimeout(() => {
-      this.#fail(new HostGoneError(`no request within ${timeoutMs} ms`));
+      this.#fail(new HostGoneError(`no request within ${requestMs} ms`));
       this.#stream.destroy();
-    }, timeoutMs);
+    }, requestMs);
     try {
       return decodeRequest(await this.#request);
     } catch (error) {

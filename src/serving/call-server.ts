@@ -12,9 +12,6 @@ import { ProtocolVersionError } from "#protocol/messages.ts";
 import { agentOf, serveAgent, serveAgentOnce } from "./agent.ts";
 import { AgentSessions } from "./agent-sessions.ts";
 
-/** A shim sends its request at once; one that has not by then never will. */
-const requestTimeoutMs = 10_000;
-
 /** Far more than the pods that a node starts and stops at a time. */
 const maxConnections = 4096;
 
@@ -115,7 +112,7 @@ export class CallServer {
     const session = new ShimSession(socket);
     const stopping = this.#stopping.signal;
     try {
-      const call = readCall(await session.request(requestTimeoutMs));
+      const call = readCall(await session.request());
       switch (agentOf(call)) {
         case "once":
           return await session.done(await serveAgentOnce(engine, call, session));

@@ -17,9 +17,6 @@ import { printableLines } from "#lib/one-line.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import type { CallLog } from "./call-log.ts";
 
-/** The shim sends its request at once. */
-const requestTimeoutMs = 10_000;
-
 /** Where the call gets its pods, and where statuses and events go. */
 export interface CallCluster
   extends Pick<EngineDeps, "source" | "definitions" | "publisher" | "events" | "deviceSources"> {
@@ -51,7 +48,7 @@ export interface StandaloneOptions extends Pick<EngineDeps, "clock" | "now"> {
 export async function serveOneCall(options: StandaloneOptions): Promise<void> {
   const { session, stateDir, clock, now } = options;
   const { logger } = options.log;
-  const call = readCall(await session.request(requestTimeoutMs));
+  const call = readCall(await session.request());
   if (call.env.PLEXUS_ALIVE !== undefined) session.sendAlive();
   const [cluster, bootId, records] = await Promise.all([
     options.openCluster(call),
