@@ -52,7 +52,7 @@ export interface DockerOptions {
 
 /** Serves Docker until it is disposed of; containers keep their interfaces. @throws Error */
 export async function startDocker(options: DockerOptions): Promise<AsyncDisposable> {
-  const { logger, stateDir, callSocket, confDir, pluginSocket } = options;
+  const { logger, stateDir, callSocket, confDir, pluginSocket, manifests } = options;
   await using resources = new AsyncDisposableStack();
   resources.use(await lockStateDirectory(stateDir));
   // Apart from plexusd's: a container runtime's GC does not list Docker's containers. It keeps these.
@@ -66,7 +66,7 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
   const source = resources.use(await openDefinitionSource(options));
   const networks = new Networks(
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
-    { ...omitUndefined({ source }), confDir, confFiles: new HostConfFiles(), logger },
+    { ...omitUndefined({ source, manifests }), confDir, confFiles: new HostConfFiles(), logger },
   );
   const opened = { networks, records, recordsDir, bootId };
   const { endpoints, forgotten } = await openEndpoints(options, opened);

@@ -2,22 +2,18 @@ import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
-import { ManifestDirectory } from "#manifests/directory-source.ts";
 
 /** A person waits for the network to be created. */
 const apiTimeoutMs = 10_000;
 
-/** Opens the manifests or the cluster; undefined without both. @throws CniError or Error */
-export async function openDefinitionSource(options: {
-  readonly manifests?: string;
+/** Opens the cluster of a kubeconfig, if there is one. @throws CniError or Error */
+export async function openDefinitionSource({
+  kubeconfig,
+  logger,
+}: {
   readonly kubeconfig?: string;
   readonly logger: Logger;
 }): Promise<(DefinitionSource & AsyncDisposable) | undefined> {
-  const { manifests, kubeconfig, logger } = options;
-  if (manifests !== undefined) {
-    const source = ManifestDirectory.open(manifests, logger);
-    return { getNad: (ref) => source.getNad(ref), [Symbol.asyncDispose]: async () => undefined };
-  }
   if (kubeconfig === undefined) return undefined;
   const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
   const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));

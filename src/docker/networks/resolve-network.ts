@@ -14,7 +14,8 @@ import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 
 /** Where networks are looked up. */
 export interface NetworkSources {
-  /** Definitions of a cluster or of the driver's directory of manifests, if it has either. */
+  /** The driver's directory of definitions, or the cluster that has them, if it has either. */
+  readonly manifests?: string;
   readonly source?: DefinitionSource;
   readonly confDir: string;
   readonly confFiles: ConfFiles;
@@ -53,8 +54,9 @@ async function find(
   if (network.trimStart().startsWith("{")) return inlineNetwork(network);
   if (/^\/.*\.ya?ml$/.test(network)) return networkOfManifest(network, sources);
   if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
-  if (manifests === undefined) return networkByName(network, sources);
-  const source = ManifestDirectory.open(manifests, sources.logger);
+  const dir = manifests ?? sources.manifests;
+  if (dir === undefined) return networkByName(network, sources);
+  const source = ManifestDirectory.open(dir, sources.logger);
   return networkByName(network, { ...sources, source });
 }
 
@@ -106,9 +108,8 @@ function loading({ confFiles, logger }: NetworkSources) {
 }
 
 function parseReference(text: string): { readonly namespace: string; readonly name: string } {
-  const parts = text.split("/");
-  const [namespace, name] = parts.length === 1 ? [defaultNamespace, text] : parts;
-  if (parts.length <= 2 && namespace && name) return { namespace, name };
+  const [, namespace = defaultNamespace, name] = /^(?:([^/]+)\/)?([^/]+)$/.exec(text) ?? [];
+  if (name !== undefined) return { namespace, name };
   throw new Error(
     `-o plexus.network: ${JSON.stringify(text)} is not a definition (NAME or NAMESPACE/NAME), ` +
       "a file or JSON",
