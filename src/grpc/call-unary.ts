@@ -49,7 +49,7 @@ export interface UnaryCall {
 const maxResponseBytes = 16 * 1024 * 1024;
 
 /**
- * Calls a method over a connection of its own, without retries. The gRPC library takes about 17 MB
+ * Calls a method over a separate connection, without retries. The gRPC library takes about 17 MB
  * and 100 ms, so it is loaded with the first call.
  * @throws GrpcError; MessageError for an invalid response
  */

@@ -7,7 +7,7 @@ import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { oneLine } from "#lib/one-line.ts";
 import type { NetworkDriver } from "./protocol.ts";
-import { type Method, noBody, requestSchemas } from "./requests.ts";
+import { type Method, requestSchemas, withoutBody } from "./requests.ts";
 
 /** Far more than dockerd sends; the longest body is a network's configuration in JSON. */
 const maxBodyBytes = 1024 * 1024;
@@ -109,7 +109,7 @@ function parseBody(
 ): { readonly value: unknown } | { readonly problem: string } {
   const schema = requestSchemas[name];
   const isEmpty = text.trim() === "";
-  if (isEmpty && schema === noBody) return { value: {} };
+  if (isEmpty && schema === withoutBody) return { value: {} };
   let json: unknown;
   try {
     json = JSON.parse(text);

@@ -101,12 +101,12 @@ const discovery = z
     }
   });
 
-export const noBody = z.object({});
+export const withoutBody = z.object({});
 
 /** The body of each method. */
 export const requestSchemas = {
-  "Plugin.Activate": noBody,
-  "NetworkDriver.GetCapabilities": noBody,
+  "Plugin.Activate": withoutBody,
+  "NetworkDriver.GetCapabilities": withoutBody,
   "NetworkDriver.GwAllocCheck": z.object({ Options: options }),
   "NetworkDriver.AllocateNetwork": z.object(networkData),
   "NetworkDriver.FreeNetwork": z.object({ NetworkID: id }),
