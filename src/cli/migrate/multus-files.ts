@@ -29,8 +29,6 @@ export interface MultusParts {
   readonly dynamicNetworks: readonly string[];
 }
 
-const nothing: MultusParts = { configurations: [], containers: [], dynamicNetworks: [] };
-
 /** The limit of a file in characters: a ConfigMap cannot be longer. */
 const maxLength = 1 << 20;
 
@@ -47,8 +45,17 @@ export function findMultus(text: string, file: string): MultusParts {
   if (text.length > maxLength) {
     throw new Error(`${file}: longer than ${maxLength} characters: not a configuration of Multus`);
   }
-  const documents = parsed(file, () => [...parseYamlDocuments(text)]);
-  const found = joinParts(documents.map((document) => inDocument(document, file)));
+  const objects = parsed(file, () => [...parseYamlDocuments(text)]).flatMap(objectsIn);
+  const { workloads = [], others = [] } = Object.groupBy(objects, ({ kind }) =>
+    kind === "DaemonSet" || kind === "Deployment" ? "workloads" : "others",
+  );
+  const found: MultusParts = {
+    configurations: others.flatMap((each) =>
+      each.kind === "ConfigMap" ? inConfigMap(each, file) : inConfiguration(each, file),
+    ),
+    containers: workloads.flatMap((each) => multusContainers(each, file)),
+    dynamicNetworks: workloads.some(isDynamicNetworksController) ? [file] : [],
+  };
   if (Object.values(found).some((each) => each.length > 0)) return found;
   throw new Error(
     `${file}: contains no configuration of Multus: expected a CNI configuration with "type": "multus" or "multus-shim", a daemon-config.json, or a manifest with Multus's ConfigMap and DaemonSet`,
@@ -72,17 +79,11 @@ function parsed<T>(source: string, parse: () => T): T {
   }
 }
 
-function inDocument(document: unknown, file: string): MultusParts {
-  if (!isJsonObject(document)) return nothing;
-  if (document.kind === "List" && Array.isArray(document.items)) {
-    return joinParts(document.items.map((item) => inDocument(item, file)));
-  }
-  if (document.kind === "DaemonSet" || document.kind === "Deployment") {
-    const dynamicNetworks = isDynamicNetworksController(document) ? [file] : [];
-    return { ...nothing, containers: multusContainers(document, file), dynamicNetworks };
-  }
-  const find = document.kind === "ConfigMap" ? inConfigMap : inConfiguration;
-  return { ...nothing, configurations: find(document, file) };
+/** The objects of a document: itself, or those of a List. */
+function objectsIn(document: unknown): JsonObject[] {
+  if (!isJsonObject(document)) return [];
+  const { kind, items } = document;
+  return kind === "List" && Array.isArray(items) ? items.flatMap(objectsIn) : [document];
 }
 
 function inConfigMap({ data, metadata }: JsonObject, file: string): MultusConfiguration[] {

@@ -145,13 +145,9 @@ export class AdminAnswers {
 
   /** @throws Error as {@link HotPlugQueue.refresh} */
   async refresh(pod: PodName, ifName: string): Promise<Refreshed> {
-    return refreshedAnswer(await this.#hotPlug.refresh(pod, ifName));
-  }
-
-  get #hotPlug(): HotPlugQueue {
-    const hotPlug = this.#options.duties?.hotPlug;
-    if (hotPlug === undefined) throw new Error("this plexusd does not change running pods");
-    return hotPlug;
+    const { duties } = this.#options;
+    if (duties === undefined) throw new Error("this plexusd does not change running pods");
+    return refreshedAnswer(await duties.hotPlug.refresh(pod, ifName));
   }
 
   /** Without an API the source knows only that a pod may be attached here. */
