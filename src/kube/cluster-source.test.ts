@@ -54,10 +54,7 @@ test("getPodObject() reads the whole pod and checks the UID [D-10]", async ({ ap
   ).toBe(true);
 });
 
-test("LIST and WATCH request only the metadata of this node's pods", async ({
-  api,
-  kube: _kube,
-}) => {
+test("LIST and WATCH request only metadata of this node's pods", async ({ api, kube: _kube }) => {
   const list = api.seen.find(isList("pods"));
   expect(list?.query.get("fieldSelector")).toBe("spec.nodeName=node-1");
   expect(list?.headers.accept).toContain("as=PartialObjectMetadataList;");
@@ -252,9 +249,7 @@ test.for([
   });
 });
 
-test("getPod() and getNad() do not wait for the LISTs of a plexusd that starts", async ({
-  api,
-}) => {
+test("getPod() and getNad() do not wait for LISTs of a plexusd that starts", async ({ api }) => {
   const nads = "network-attachment-definitions";
   api.put("pods", podObject("web"));
   api.put(nads, nadObject("net-a"));

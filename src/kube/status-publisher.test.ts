@@ -108,10 +108,7 @@ test("shown() sends one merge PATCH with the UID, and no read [D-34]", async ({ 
   expect(lab.results).toEqual(["written"]);
 });
 
-test("shown() waits up to its limit, and says why; the write is retried", async ({
-  api,
-  client,
-}) => {
+test("shown() waits up to a limit, and says why; the write is retried", async ({ api, client }) => {
   api.script({ when: isStatusPatch, answer: "hang" });
   await using lab = webLab(api, client, { waitMs: 400, requestTimeoutMs: 600 });
   const late: StatusFailure = { message: "no answer within 400 ms", isRejected: false };
@@ -136,10 +133,7 @@ test.for([500, 503, 429, 401, 409, "reset"] as const)(
   },
 );
 
-test("after a second failure in a row, no ADD waits for writes of the namespace", async ({
-  api,
-  client,
-}) => {
+test("after a second failure, no ADD waits for the namespace's writes", async ({ api, client }) => {
   const names = ["web", "db"];
   for (const name of names) api.put("pods", podObject(name));
   api.put("pods", podObject("there", { namespace: "others" }));
@@ -207,10 +201,7 @@ test.for([
   },
 );
 
-test("after the API server has rejected the token twice, no ADD waits in any namespace", async ({
-  api,
-  client,
-}) => {
+test("after a token was rejected twice, no ADD waits in any namespace", async ({ api, client }) => {
   api.put("pods", podObject("there", { namespace: "others" }));
   api.script({ when: isStatusPatch, answer: 401, times: 1000 });
   await using lab = webLab(api, client, { waitMs: 20_000 });
@@ -230,10 +221,7 @@ test("an ADD whose record cannot be read does not wait", async ({ api, client })
   expect(await shown(lab)).toBeUndefined();
 });
 
-test("the DEL of an earlier sandbox tells no ADD that its status is shown", async ({
-  api,
-  client,
-}) => {
+test("an earlier sandbox's DEL tells no ADD that its status is shown", async ({ api, client }) => {
   await using lab = webLab(api, client);
   expect(await shown(lab)).toBeUndefined();
   const slow = Promise.withResolvers<void>();
@@ -257,10 +245,7 @@ test("the DEL of an earlier sandbox tells no ADD that its status is shown", asyn
   expect(annotationsOf(api)).toEqual({ [key]: "[1]" });
 });
 
-test("an ADD that begins to wait while its pod is compared waits for its own text", async ({
-  api,
-  client,
-}) => {
+test("an ADD that waits while its pod is compared waits for its text", async ({ api, client }) => {
   await using lab = webLab(api, client);
   const earlier = Promise.withResolvers<undefined>();
   lab.publisher.follow(() => earlier.promise);
@@ -272,10 +257,7 @@ test("an ADD that begins to wait while its pod is compared waits for its own tex
   expect(annotationsOf(api)).toEqual({ [key]: "[1]" });
 });
 
-test("of several ADDs that wait, the records say which sandbox is shown", async ({
-  api,
-  client,
-}) => {
+test("of several waiting ADDs, the records say which is shown", async ({ api, client }) => {
   await using lab = webLab(api, client);
   const asked: unknown[] = [];
   lab.publisher.follow(async (_, own) => {
@@ -321,10 +303,7 @@ test("a pod that the watch takes away is not written again, nor one that it has 
   expect(lab.publisher.pending).toBe(0);
 });
 
-test("what another component writes is replaced, and its last word is waited for", async ({
-  api,
-  client,
-}) => {
+test("what another component writes last is waited for, and replaced", async ({ api, client }) => {
   annotate(api, "[]");
   await using lab = new Lab(api, client, { isWatched: true });
   lab.deliver();
@@ -362,10 +341,7 @@ test("what a webhook makes of a status counts as the status", async ({ api, clie
   expect(patches(api)).toHaveLength(1);
 });
 
-test("an ADD does not wait because another component replaced what it wrote", async ({
-  api,
-  client,
-}) => {
+test("an ADD does not wait if another component replaced its text", async ({ api, client }) => {
   const delays = { written: { initialMs: 60_000, maxMs: 60_000 } };
   await using lab = webLab(api, client, { isWatched: true, delays });
   expect(await shown(lab)).toBeUndefined();
@@ -391,10 +367,7 @@ test("two writers that insist write ever more seldom", async ({ api, client }) =
   expect(annotationsOf(api)).toEqual({ [key]: "[new]" });
 });
 
-test("a pod's requests follow each other, and the last one has what is wanted then", async ({
-  api,
-  client,
-}) => {
+test("a pod's requests follow each other; the last has what is wanted", async ({ api, client }) => {
   const slow = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: slow.promise });
   await using lab = webLab(api, client);
@@ -410,10 +383,7 @@ test("a pod's requests follow each other, and the last one has what is wanted th
   expect(patches(api)).toHaveLength(2);
 });
 
-test("an older write that arrives late is replaced as soon as the watch shows it", async ({
-  api,
-  client,
-}) => {
+test("an older write that arrives late is replaced when it is watched", async ({ api, client }) => {
   const late = Promise.withResolvers<void>();
   api.script({ when: isStatusPatch, answer: late.promise });
   await using lab = webLab(api, client, { isWatched: true, waitMs: 20, requestTimeoutMs: 50 });
@@ -429,10 +399,7 @@ test("an older write that arrives late is replaced as soon as the watch shows it
   await eventually(() => expect(annotationsOf(api)).toEqual({ [key]: "[newer]" }));
 });
 
-test("the status of a static pod goes to its mirror, as soon as there is one", async ({
-  api,
-  client,
-}) => {
+test("a static pod's status goes to its mirror, once there is one", async ({ api, client }) => {
   await using lab = new Lab(api, client, { isWatched: true });
   const described = { ...pod, uid: "file-hash", isStatic: true };
   expect(await shown(lab, described)).toBeUndefined();
@@ -475,10 +442,7 @@ test("ADDs that wait come before what waits in the background, and leave connect
   expect(patches(api).length).toBeLessThan(16);
 });
 
-test("a write of the background that becomes awaited does not wait for its turn there", async ({
-  api,
-  client,
-}) => {
+test("a background write that becomes awaited does not wait there", async ({ api, client }) => {
   for (const name of ["web", "other"]) api.put("pods", podObject(name));
   api.script({ when: (r) => isStatusPatch(r) && r.path.includes("other"), answer: "hang" });
   await using lab = new Lab(api, client, { requestTimeoutMs: 60_000 });
@@ -488,10 +452,7 @@ test("a write of the background that becomes awaited does not wait for its turn 
   expect(await shown(lab)).toBeUndefined();
 });
 
-test("stop() sends pending writes without waiting for the backoff, a few times", async ({
-  api,
-  client,
-}) => {
+test("stop() sends pending writes without the backoff, a few times", async ({ api, client }) => {
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
   const retried = { initialMs: 60_000, maxMs: 60_000 };
   await using lab = webLab(api, client, { delays: { retried } });

@@ -43,9 +43,7 @@ const test = base.extend("node", async ({ task: _task }, { onCleanup }) => {
 
 const foreign = "kept, because Plexus did not install it";
 
-test("install-plugins adds what is missing and upgrades what it added; uninstall keeps that", async ({
-  node,
-}) => {
+test("install-plugins adds and upgrades what is missing; uninstall keeps it", async ({ node }) => {
   await node.write("bin/bridge", "of the distribution");
   expect(await node.install()).toEqual([`bin/bridge: ${foreign}`, "bin/vlan: installed"]);
   execFileSync("sha256sum", ["--check", "--strict", list], { cwd: node.at("bin") });
@@ -61,9 +59,7 @@ test("install-plugins adds what is missing and upgrades what it added; uninstall
   expect(await node.read("bin/bridge")).toBe("of the distribution");
 });
 
-test("what is no file stays as it is, also if its target is not mounted or has the same bytes", async ({
-  node,
-}) => {
+test("what is no file stays, also if its target has the same bytes or none", async ({ node }) => {
   for (const name of ["loopback", "ptp"]) await node.write(`image/${name}`, name);
   await node.write("vlan", "vlan 1");
   await symlink("../vlan", node.at("bin/vlan"));
@@ -99,9 +95,7 @@ test("installations at the same time complete each other", async ({ node }) => {
   expect(await readdir(node.at("bin"))).toHaveLength(23);
 });
 
-test("a plugin that an installation could not finish stays listed with what is on the disk", async ({
-  node,
-}) => {
+test("a plugin of an interrupted installation stays listed as on the disk", async ({ node }) => {
   await node.install();
   await node.write("image/bridge", "bridge 2");
   await rm(node.at("image/vlan"));

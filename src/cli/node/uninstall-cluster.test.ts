@@ -100,9 +100,7 @@ test("uninstall-cluster deletes plexusd when every node can be handed back, wait
   expect(changes(api)).toEqual([...deletions, "PATCH plexus-uninstall"]);
 });
 
-test("uninstall-cluster changes nothing when a node cannot be handed back, and prints why", async ({
-  api,
-}) => {
+test("uninstall-cluster stops at a node that cannot be handed back", async ({ api }) => {
   putUninstaller(api, 4, { updated: 3, ready: 1 });
   putPod(api, "b", { message: "sandboxes attached: 1 (default/web)\n" });
   putPod(api, "c");
@@ -135,9 +133,7 @@ test("uninstall-cluster gives up at once when every node has answered, on thousa
   expect(changes(api)).toEqual([]);
 });
 
-test("uninstall-cluster changes nothing while its DaemonSet's status is of an earlier template", async ({
-  api,
-}) => {
+test("uninstall-cluster stops while its DaemonSet's status is older", async ({ api }) => {
   putUninstaller(api, 1, { observed: 0 });
   expect((await uninstall(api, 1)).err).toEqual([
     "kube-controller-manager: no answer of the uninstaller in time",
@@ -146,9 +142,7 @@ test("uninstall-cluster changes nothing while its DaemonSet's status is of an ea
   expect(changes(api)).toEqual([]);
 });
 
-test("uninstall-cluster can be repeated after plexusd was deleted, and names the nodes that keep Plexus", async ({
-  api,
-}) => {
+test("uninstall-cluster can be repeated, and names nodes that keep Plexus", async ({ api }) => {
   putUninstaller(api, 1);
   allowChanges(api, 404);
   const { seen } = api;

@@ -36,9 +36,7 @@ function start(client: ApiClient, options: Partial<EventRecorderOptions> = {}) {
   };
 }
 
-test("an event waits as long as a status for a busy API server, which would be paid twice", async ({
-  client,
-}) => {
+test("an event waits as long as a status for a busy API server", async ({ client }) => {
   const write = vi.spyOn(client, "write");
   await using started = start(client);
   started.recorder.record(pod, added);
@@ -50,10 +48,7 @@ test("an event waits as long as a status for a busy API server, which would be p
 const stored = (api: FakeApiServer): JsonObject[] => [...api.objects("events").values()];
 const posts = (request: SeenRequest): boolean => request.method === "POST";
 
-test("events and statuses share a pace: together a node begins with two writes", async ({
-  api,
-  client,
-}) => {
+test("events and statuses share a pace: a node begins with two writes", async ({ api, client }) => {
   const pace = new WritePace();
   const status = Promise.withResolvers<void>();
   const { signal } = new AbortController();

@@ -44,10 +44,7 @@ test("removeTaint() fails after a concurrent change, or if forbidden", async ({ 
   await expect(kube.removeTaint(key)).rejects.toThrow("forbidden");
 });
 
-test("requestToken() asks for a token of the account that is bound to the node's Node", async ({
-  api,
-  kube,
-}) => {
+test("requestToken() asks for a token that is bound to the Node", async ({ api, kube }) => {
   const path = "/api/v1/namespaces/kube-system/serviceaccounts/plexusd/token";
   const when = (request: { path: string }) => request.path === path;
   const account = { namespace: "kube-system", name: "plexusd" };
@@ -89,9 +86,7 @@ test("nodePods lists the node's pods and reads their spec and status live", asyn
   expect(await kube.nodePods.read({ ...pod, name: "gone" })).toBeUndefined();
 });
 
-test("nodePods.read() shares no request, which may have read the pod before its last edit", async ({
-  api,
-}) => {
+test("nodePods.read() shares no request, which may be older than the edit", async ({ api }) => {
   api.put("pods", podObject("web"));
   await using kube = await startSyncedAdapter(api);
   const [pod] = kube.nodePods.list();
@@ -100,10 +95,7 @@ test("nodePods.read() shares no request, which may have read the pod before its 
   expect(api.seen.filter(({ path }) => path.endsWith("/pods/web"))).toHaveLength(2);
 });
 
-test("isRejected() asks with the token itself; no answer is no rejection", async ({
-  api,
-  kube,
-}) => {
+test("isRejected() asks with the token; no answer is no rejection", async ({ api, kube }) => {
   api.token = "of the Node that is there";
   expect(await kube.isRejected("of the Node that is there")).toBe(false);
   expect(await kube.isRejected("of the Node before")).toBe(true);
