@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { promiseProblems } from "../scripts/conformance/promises.ts";
 import { renderSecurityPage, securityProblems } from "../scripts/conformance/security.ts";
 import { renderPage } from "../scripts/conformance/specifications.ts";
@@ -44,13 +44,11 @@ test("provingTests() returns the tests that name requirements, sorted, without i
 });
 
 test("strayIdentifiers() finds requirement identifiers outside of test titles", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
+  const dir = await temporaryDirectory();
   const source = `test.each([["${id("R-2")}"]])("f() works %s ${id("R-1")}", () => {`;
-  await writeFile(join(dir.path, "a.test.ts"), source);
-  const listed = [
-    { ...listedTest(`f() works %s ${id("R-1")}`, 1), file: join(dir.path, "a.test.ts") },
-  ];
-  expect(strayIdentifiers(dir.path, listed)).toEqual([
+  await writeFile(join(dir, "a.test.ts"), source);
+  const listed = [{ ...listedTest(`f() works %s ${id("R-1")}`, 1), file: join(dir, "a.test.ts") }];
+  expect(strayIdentifiers(dir, listed)).toEqual([
     `a.test.ts: ${id("R-2")} stands where no test has its name`,
   ]);
 });
@@ -69,8 +67,8 @@ test.each([
     "| R-2 | *Why.* |",
   ],
 ] as const)("renderPage() links to each requirement's files once: %j", async (options, ...rows) => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-  await writeFile(join(dir.path, "page.md"), "# P\n<!-- tests -->stale<!-- end of tests -->\nend");
+  const dir = await temporaryDirectory();
+  await writeFile(join(dir, "page.md"), "# P\n<!-- tests -->stale<!-- end of tests -->\nend");
   const requirements = [
     { id: "R-1", level: "MUST", text: "a | b" },
     { id: "R-2", level: "SHOULD", text: "c", exception: "Why." },
@@ -78,11 +76,7 @@ test.each([
   const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({
     ...{ file, name: "x", ids: ["R-1"] },
   }));
-  const page = renderPage(
-    dir.path,
-    { prefix: "R-", requirements, page: "page.md", ...options },
-    tests,
-  );
+  const page = renderPage(dir, { prefix: "R-", requirements, page: "page.md", ...options }, tests);
   const lines = page.split("\n");
   expect(lines.filter((line) => /^\| R/.test(line))).toEqual(rows);
   expect([lines[0], lines.at(-1)]).toEqual(["# P", "end"]);
@@ -91,26 +85,26 @@ test.each([
 });
 
 test("renderSecurityPage() lists each claim's tests; securityProblems() finds unmatched ones", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-  await mkdir(join(dir.path, "docs/operations"), { recursive: true });
+  const dir = await temporaryDirectory();
+  await mkdir(join(dir, "docs/operations"), { recursive: true });
   const rows = ["| S-101 | Read. | stale |", "| S-102 | Write. | |"];
-  await writeFile(join(dir.path, "docs/operations/security.md"), rows.join("\n"));
+  await writeFile(join(dir, "docs/operations/security.md"), rows.join("\n"));
   const proving = { name: "reads", ids: ["S-101", "S-103", "R-1"] };
   const tests = ["a.test.ts", "a.test.ts", "b.test.ts"].map((file) => ({ file, ...proving }));
-  expect(renderSecurityPage(dir.path, tests).split("\n")).toEqual([
+  expect(renderSecurityPage(dir, tests).split("\n")).toEqual([
     "| S-101 | Read. | [a.test.ts](../../a.test.ts)<br>[b.test.ts](../../b.test.ts) |",
     "| S-102 | Write. |  |",
   ]);
-  expect(securityProblems(dir.path, tests)).toEqual([
+  expect(securityProblems(dir, tests)).toEqual([
     "docs/operations/security.md: S-102 has no test",
     "a test names S-103, which is not a claim of docs/operations/security.md",
   ]);
 });
 
 test("promiseProblems() reports promises without a test and links to missing tests", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-conformance-"));
-  await mkdir(join(dir.path, "docs/operations"), { recursive: true });
-  await writeFile(join(dir.path, "a.test.ts"), "");
+  const dir = await temporaryDirectory();
+  await mkdir(join(dir, "docs/operations"), { recursive: true });
+  await writeFile(join(dir, "a.test.ts"), "");
   const reliability = [
     ["# Reliability", "This page."],
     ["## Promised", "These:", "- It works.\n- It is kept ([test](../../a.test.ts)).", "| a | b |"],
@@ -118,12 +112,9 @@ test("promiseProblems() reports promises without a test and links to missing tes
     ["## What is not promised", "- That it is fast."],
   ];
   const security = ["# Security", "An attacker has a token.", "It is useless\n([page](kept.md))."];
-  await writeFile(
-    join(dir.path, "docs/operations/reliability.md"),
-    reliability.flat().join("\n\n"),
-  );
-  await writeFile(join(dir.path, "docs/operations/security.md"), security.join("\n\n"));
-  expect(promiseProblems(dir.path)).toEqual([
+  await writeFile(join(dir, "docs/operations/reliability.md"), reliability.flat().join("\n\n"));
+  await writeFile(join(dir, "docs/operations/security.md"), security.join("\n\n"));
+  expect(promiseProblems(dir)).toEqual([
     'docs/operations/reliability.md: no test is named by "- It works."',
     "docs/operations/reliability.md: ../../gone.test.ts does not exist",
     'docs/operations/security.md: no test is named by "It is useless ([page](kept.md))."',

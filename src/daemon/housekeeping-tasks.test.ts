@@ -1,17 +1,16 @@
-import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { defaultConfig } from "./config/config.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
 import { StandaloneFiles } from "./standalone-files.ts";
 
 test("the tasks save credentials for plexus-standalone", async () => {
-  const root = await mkdtemp(join(tmpdir(), "plexus-tasks-"));
-  onTestFinished(() => rm(root, { recursive: true }));
+  const root = await temporaryDirectory();
   const stateDir = join(root, "state");
   await mkdir(stateDir);
   const lab = new EngineLab();

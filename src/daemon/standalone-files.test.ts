@@ -1,18 +1,17 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { StandaloneFiles, type StandaloneFilesOptions } from "./standalone-files.ts";
 
 let stateDir: string;
 let logger: FakeLogger;
 
 beforeEach(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), "plexus-standalone-"));
+  stateDir = await temporaryDirectory();
   logger = new FakeLogger();
-  onTestFinished(() => rm(stateDir, { recursive: true }));
 });
 
 /** Installs plexus-standalone in the state directory, which is the plugin directory here. */

@@ -1,15 +1,14 @@
-import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { hostDeviceInfoFiles, sweepDeviceInfo } from "./device-info-files.ts";
 
 const files = hostDeviceInfoFiles;
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-device-info-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  dir = await temporaryDirectory();
 });
 
 test("read() returns undefined and remove() does nothing if the file is absent", async () => {

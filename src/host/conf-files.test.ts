@@ -1,18 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { HostConfFiles } from "./conf-files.ts";
 
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-conf-"));
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true });
+  dir = await temporaryDirectory();
 });
 
 test("HostConfFiles lists files and links to files in byte order, without directories", async () => {

@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { readHostView, viewOf } from "./host-view.ts";
 
 /** As the kernel writes it in a pod; a blank in a path is octal. */
@@ -12,8 +12,7 @@ const mountInfo = `1520 1400 0:210 / / ro,relatime - overlay overlay rw,lowerdir
 `;
 
 test("sees() is true in a container only for paths that are mounted into it", async () => {
-  const root = await mkdtemp(join(tmpdir(), "plexus-view-"));
-  onTestFinished(() => rm(root, { recursive: true }));
+  const root = await temporaryDirectory();
   await writeFile(join(root, "mountinfo"), mountInfo);
   const view = await readHostView({ imageDir: root, mountInfo: join(root, "mountinfo") });
   const paths = [

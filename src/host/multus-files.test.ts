@@ -1,17 +1,13 @@
-import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { HostMultusFiles } from "./multus-files.ts";
 
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-multus-"));
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true });
+  dir = await temporaryDirectory();
 });
 
 const key = { network: "main", containerId: "c1", ifName: "eth0" };

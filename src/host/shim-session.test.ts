@@ -1,12 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { HostGoneError, NetnsError } from "#engine/ports/host.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { encodeFrame, type Frame, FrameReader, FrameType, ProtocolError } from "#protocol/frame.ts";
 import { decodeDone, decodeExec, encodeRequest } from "#protocol/messages.ts";
 import { ShimSession } from "./shim-session.ts";
@@ -55,8 +54,7 @@ function connected(isRequested = true): {
 }
 
 test("a shim that had gone before this process was scheduled again is gone two turns after its request", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-session-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const server = createServer();
   const accepted = new Promise<ShimSession>((resolve) => {
     server.on("connection", (socket) => resolve(new ShimSession(socket)));

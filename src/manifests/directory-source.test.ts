@@ -1,9 +1,9 @@
-import { chmod, mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { ManifestDirectory } from "./directory-source.ts";
 
 let base: string;
@@ -11,7 +11,7 @@ let dir: string;
 let logger: FakeLogger;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), "plexus-manifests-"));
+  base = await temporaryDirectory();
   dir = join(base, "manifests");
   await mkdir(dir);
   logger = new FakeLogger();
@@ -19,7 +19,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await chmod(dir, 0o700).catch(() => undefined);
-  await rm(base, { recursive: true });
 });
 
 const web = { namespace: "default", name: "web" };

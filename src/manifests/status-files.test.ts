@@ -1,9 +1,9 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { StatusFiles } from "./status-files.ts";
 
 let dir: string;
@@ -11,15 +11,11 @@ let logger: FakeLogger;
 let files: StatusFiles;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-status-"));
+  dir = await temporaryDirectory();
   logger = new FakeLogger();
   wanted.clear();
   files = new StatusFiles(dir, logger);
   files.follow(async ({ name }) => wanted.get(name));
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true });
 });
 
 const podOf = (name: string, namespace = "default"): Pod => ({

@@ -6,7 +6,6 @@ import {
   link,
   lstat,
   mkdir,
-  mkdtemp,
   readdir,
   readFile,
   readlink,
@@ -19,13 +18,13 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { encodeFrame, FrameType } from "#protocol/frame.ts";
 import { decodePlan } from "#protocol/plan.ts";
 import { FileRecordStore } from "./file-store.ts";
@@ -35,13 +34,12 @@ import { attachment, key, sandbox } from "./testing/sample-record.ts";
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-records-"));
+  dir = await temporaryDirectory();
 });
 
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks();
   syncBuiltinESMExports();
-  await rm(dir, { recursive: true });
 });
 
 const fileOf = (containerId = "c1"): string => join(dir, `${containerId}@eth0.record`);

@@ -1,13 +1,13 @@
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
-import { chmod, mkdir, mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, utimes, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { FileRecordStore } from "./file-store.ts";
 import { attachment, sandbox } from "./testing/sample-record.ts";
 
@@ -17,7 +17,7 @@ let store: FileRecordStore;
 let other: FileRecordStore;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-index-"));
+  dir = await temporaryDirectory();
   store = await FileRecordStore.open(dir);
   other = await FileRecordStore.open(dir);
 });
@@ -26,7 +26,6 @@ afterEach(async () => {
   vi.restoreAllMocks();
   syncBuiltinESMExports();
   await Promise.all([store.flush(), other.flush()]);
-  await rm(dir, { recursive: true });
 });
 
 const plan: TeardownPlan = { bootId: "b1", attempted: 0, steps: [] };

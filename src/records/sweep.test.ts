@@ -1,24 +1,23 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { sweepStateDirectory } from "./sweep.ts";
 
 const minuteMs = 60_000;
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-sweep-"));
+  dir = await temporaryDirectory();
 });
 
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks();
   syncBuiltinESMExports();
-  await rm(dir, { recursive: true });
 });
 
 /** Makes files of an age. */

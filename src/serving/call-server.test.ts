@@ -1,11 +1,11 @@
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { type DoneMessage, decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { CallServer } from "./call-server.ts";
@@ -17,7 +17,7 @@ const servers: CallServer[] = [];
 const sockets: Socket[] = [];
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-server-"));
+  dir = await temporaryDirectory();
   path = join(dir, "run", "plexus.sock");
   lab = new EngineLab();
 });
@@ -25,7 +25,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
   await Promise.all(servers.splice(0).map((server) => server.drain()));
-  await rm(dir, { recursive: true });
 });
 
 async function listening(): Promise<CallServer> {

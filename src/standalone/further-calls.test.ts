@@ -7,18 +7,16 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { FurtherCalls } from "./further-calls.ts";
 
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-further-"));
-  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  dir = await temporaryDirectory();
 });
 
 /** A name for a runtime that runs. */

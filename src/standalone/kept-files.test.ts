@@ -1,18 +1,10 @@
 import { execFileSync } from "node:child_process";
-import {
-  mkdir,
-  mkdtempDisposable,
-  rename,
-  rm,
-  symlink,
-  truncate,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { CallConfigs, readNodeName } from "./kept-files.ts";
 
 /** Replaces a file that plexusd keeps; the host's files have a secret. */
@@ -47,9 +39,9 @@ test.each(attacks)(
       nodeName: "s3cr3t",
       kubeconfig: "current-context: s3cr3t",
     })) {
-      await using base = await mkdtempDisposable(join(tmpdir(), "plexus-kept-"));
-      const host = join(base.path, "host");
-      const kept = standalonePaths(base.path);
+      const base = await temporaryDirectory();
+      const host = join(base, "host");
+      const kept = standalonePaths(base);
       for (const dir of [host, kept.dir]) await mkdir(dir);
       await writeFile(join(host, "secret"), secret);
       await attack(kept[name as "config"], host);

@@ -1,8 +1,7 @@
 import fs from "node:fs";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { duplexPair } from "node:stream";
 import { text } from "node:stream/consumers";
@@ -16,6 +15,7 @@ import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
 import { decodeDone, encodeRequest } from "#protocol/messages.ts";
 import { FileRecordStore } from "#records/file-store.ts";
@@ -34,8 +34,7 @@ import { serveOneCall } from "./serve.ts";
 let stateDir: string;
 
 beforeEach(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), "plexus-one-call-"));
-  onTestFinished(() => rm(stateDir, { recursive: true }));
+  stateDir = await temporaryDirectory();
 });
 
 /** Writes the files that plexusd leaves for calls without it. */

@@ -1,17 +1,16 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { runCli } from "#cli/cli.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { convert } from "./convert.ts";
 import { findMultus } from "./multus-files.ts";
 
 async function migrate(files: Record<string, string>, ...flags: string[]) {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-migrate-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const out: string[] = [];
   const err: string[] = [];
   for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);

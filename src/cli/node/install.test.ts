@@ -5,7 +5,6 @@ import {
   copyFile,
   lstat,
   mkdir,
-  mkdtemp,
   readdir,
   readFile,
   rm,
@@ -14,14 +13,13 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { installFile } from "./install.ts";
 
 async function scratch(): Promise<{ from: string; to: string; bin: string }> {
-  const root = await mkdtemp(join(tmpdir(), "plexus-install-"));
-  onTestFinished(() => rm(root, { recursive: true }));
+  const root = await temporaryDirectory();
   const bin = join(root, "bin");
   await mkdir(bin);
   await writeFile(join(root, "plexus"), "new", { mode: 0o644 });

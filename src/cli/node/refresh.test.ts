@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { runCli } from "#cli/cli.ts";
@@ -7,11 +5,11 @@ import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import type { Refreshed } from "#daemon/admin/refreshed.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 /** What plexusctl prints and returns for an answer of plexusd. */
 async function refresh(answer: Refreshed) {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-refresh-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const socket = join(dir, "plexus.sock");
   const asked: string[] = [];
   const refuse = () => Promise.reject(new Error("not asked"));

@@ -1,16 +1,15 @@
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { startAdminServer } from "./admin-server.ts";
 import { parseFailedAdd } from "./failed-add.ts";
 
 async function serve(reasons: readonly string[] = []) {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-admin-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const socketPath = join(dir, "admin.sock");
   const logger = new FakeLogger();
   const noted: unknown[] = [];

@@ -1,19 +1,19 @@
-import { mkdir, mkdtempDisposable, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { type AgentPlugins, agentPlugins, type FindByAgent } from "./agent-plugins.ts";
 
 /** What the status has of a directory with two plugins, the shim, other files, and a link to what cannot be seen. */
 async function answerOf(find: FindByAgent): Promise<AgentPlugins | undefined> {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-agent-plugins-"));
+  const dir = await temporaryDirectory();
   for (const name of ["ptp", "bridge", "plexus"])
-    await writeFile(join(dir.path, name), "", { mode: 0o755 });
-  await writeFile(join(dir.path, "LICENSE"), "");
-  await mkdir(join(dir.path, "rev"));
-  await symlink("/elsewhere/cni", join(dir.path, "flannel"));
-  const files = { sees: (path: string) => path.startsWith(dir.path) };
-  return await agentPlugins(find, { binDirs: [dir.path, "/unseen"], files });
+    await writeFile(join(dir, name), "", { mode: 0o755 });
+  await writeFile(join(dir, "LICENSE"), "");
+  await mkdir(join(dir, "rev"));
+  await symlink("/elsewhere/cni", join(dir, "flannel"));
+  const files = { sees: (path: string) => path.startsWith(dir) };
+  return await agentPlugins(find, { binDirs: [dir, "/unseen"], files });
 }
 
 test("agentPlugins() asks about each plugin, and gives the reason of the first that is refused", async () => {

@@ -1,10 +1,9 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, mkdtempDisposable, rename, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, rename, symlink, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,6 +12,7 @@ import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { AccessReview, AccessVerdict } from "#kube/access-review.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { createMetrics } from "./metrics.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 import { reviewedAccess } from "./reviewed-access.ts";
@@ -243,19 +243,19 @@ async function mount(dir: string, { cert, key }: Certificate): Promise<void> {
 }
 
 test("a mounted certificate is used, also a renewed one; one without its key is not", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-certificate-"));
-  const certificateDir = join(dir.path, "mounted");
-  await mount(dir.path, selfSigned("first"));
+  const dir = await temporaryDirectory();
+  const certificateDir = join(dir, "mounted");
+  await mount(dir, selfSigned("first"));
   const logger = new FakeLogger();
   const { port } = await serve(undefined, { certificateDir, renewMs: 10, logger });
   expect(await nameOf(port)).toBe("DNS:first");
-  await mount(dir.path, { ...selfSigned("second"), key: selfSigned("second").key });
+  await mount(dir, { ...selfSigned("second"), key: selfSigned("second").key });
   const isRefused = () => logger.at("error").length > 0;
   await vi.waitUntil(isRefused, { timeout: 5000 });
   expect(await nameOf(port)).toBe("DNS:first");
   await sleep(100);
   expect(logger.at("error")).toHaveLength(1);
-  await mount(dir.path, selfSigned("second"));
+  await mount(dir, selfSigned("second"));
   await vi.waitUntil(async () => (await nameOf(port)) === "DNS:second", { timeout: 5000 });
 });
 

@@ -1,20 +1,16 @@
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { selfTest } from "./self-test.ts";
 
 let parent: string;
 let logger: FakeLogger;
 
 beforeEach(async () => {
-  parent = await mkdtemp(join(tmpdir(), "plexus-self-test-"));
+  parent = await temporaryDirectory();
   logger = new FakeLogger();
-});
-
-afterEach(async () => {
-  await rm(parent, { recursive: true });
 });
 
 test("selfTest() serves calls, logs that it passed, and removes its directory", async () => {

@@ -1,12 +1,12 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { FakeResourceApi } from "#devices/testing/fake-resource-api.ts";
 import { claimObject, draPod, sliceObject } from "#devices/testing/resource-objects.ts";
 import { type DeviceLookup, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { ClaimedDevices } from "./claimed-devices.ts";
 
 const vf = "vendor.example/vf";
@@ -35,8 +35,7 @@ async function open({ timeoutMs = 5000 } = {}) {
   const api = new FakeResourceApi();
   api.slices = [slice];
   const logger = new FakeLogger();
-  const kubeletDir = await mkdtemp(join(tmpdir(), "plexus-dra-"));
-  onTestFinished(() => rm(kubeletDir, { recursive: true }));
+  const kubeletDir = await temporaryDirectory();
   const devices = new ClaimedDevices({ api, kubeletDir, logger, timeoutMs });
   /** The IDs of the pod's devices of the resource. */
   const ids = async (pod?: JsonObject, resource = vf): Promise<string[] | undefined> =>

@@ -1,11 +1,10 @@
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { getPodResources, listPodResources, type PodResources } from "#devices/pod-resources.ts";
 import { GrpcStatus } from "#grpc/call-unary.ts";
 import { message, part, parts, text, texts } from "#grpc/testing/message-types.ts";
 import { ScriptedServer, status } from "#grpc/testing/scripted-server.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 const containerDevices = message({ resourceName: text(1), deviceIds: texts(2) });
 const container = message({ name: text(1), devices: parts(2, containerDevices) });
@@ -66,8 +65,7 @@ export class FakeKubelet {
   }
 
   static async create(): Promise<FakeKubelet> {
-    const dir = await mkdtemp(join(tmpdir(), "plexus-kubelet-"));
-    onTestFinished(() => rm(dir, { recursive: true }));
+    const dir = await temporaryDirectory();
     await mkdir(join(dir, "pod-resources"));
     await mkdir(join(dir, "device-plugins"));
     const server = await ScriptedServer.create(join(dir, "pod-resources/kubelet.sock"));

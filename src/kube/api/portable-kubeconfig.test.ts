@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 import { parse } from "yaml";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { ApiClient } from "./client.ts";
 import { inClusterContent } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
@@ -11,8 +11,7 @@ import { readPlainKubeconfig } from "./plain-kubeconfig.ts";
 import { portableKubeconfig } from "./portable-kubeconfig.ts";
 
 async function scratch(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-portable-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   return dir;
 }
 

@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { readTokenTimes } from "./token-times.ts";
 
 const claims = Buffer.from(JSON.stringify({ iat: 100, exp: 3700 })).toString("base64url");
@@ -14,8 +14,7 @@ test.each([
   ["users: not JSON", undefined],
   ["[]", undefined],
 ])("readTokenTimes() reads the token's times: %#", async (text, times) => {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-times-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const path = join(dir, "kubeconfig");
   expect(await readTokenTimes(path)).toBeUndefined();
   await writeFile(path, text);

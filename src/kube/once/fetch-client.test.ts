@@ -1,8 +1,7 @@
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
@@ -10,14 +9,14 @@ import { LiveGetter } from "#kube/live-get.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { FetchClient } from "./fetch-client.ts";
 
 const path = "/api/v1/namespaces/default/pods/web";
 const get = { path, timeoutMs: 2000 };
 
 async function scratch(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-once-"));
-  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  const dir = await temporaryDirectory();
   return dir;
 }
 

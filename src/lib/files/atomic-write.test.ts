@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { atomicWrite } from "./atomic-write.ts";
 import { nameTarget } from "./temporary-name.ts";
 
@@ -9,9 +9,8 @@ let dir: string;
 let path: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-atomic-"));
+  dir = await temporaryDirectory();
   path = join(dir, "file");
-  onTestFinished(() => rm(dir, { recursive: true }));
 });
 
 test("atomicWrite() replaces a file with text or bytes, and leaves no temporary file", async () => {

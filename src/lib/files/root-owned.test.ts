@@ -1,14 +1,13 @@
-import { chmod, chown, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, chown, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { checkRootOwned } from "./root-owned.ts";
 
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-root-owned-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  dir = await temporaryDirectory();
   await mkdir(join(dir, "open"));
   await chmod(join(dir, "open"), 0o777);
   for (const name of ["file", "open/file"]) await writeFile(join(dir, name), "");

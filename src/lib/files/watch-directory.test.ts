@@ -1,27 +1,27 @@
-import { mkdir, mkdtempDisposable, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { watchDirectory } from "./watch-directory.ts";
 
 test("watchDirectory() reports changes until it is closed", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-watch-"));
+  const dir = await temporaryDirectory();
   const onEvent = vi.fn();
-  const watched = await watchDirectory(dir.path, onEvent);
-  await writeFile(join(dir.path, "a"), "");
+  const watched = await watchDirectory(dir, onEvent);
+  await writeFile(join(dir, "a"), "");
   await eventually(() => expect(onEvent).toHaveBeenCalled());
   watched.close();
   await watched.rearm();
   onEvent.mockClear();
-  await writeFile(join(dir.path, "b"), "");
+  await writeFile(join(dir, "b"), "");
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(onEvent).not.toHaveBeenCalled();
 });
 
 test("watchDirectory() watches a directory that was created or replaced, after rearm()", async () => {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-watch-"));
-  const path = join(dir.path, "later");
+  const dir = await temporaryDirectory();
+  const path = join(dir, "later");
   const onEvent = vi.fn();
   const watched = await watchDirectory(path, onEvent);
   for (const _round of [1, 2]) {

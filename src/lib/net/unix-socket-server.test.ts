@@ -1,10 +1,10 @@
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { UnixSocketServer } from "./unix-socket-server.ts";
 
 let dir: string;
@@ -12,8 +12,7 @@ let path: string;
 let warnings: string[];
 
 beforeEach(async () => {
-  const root = await mkdtemp(join(tmpdir(), "plexus-socket-"));
-  onTestFinished(() => rm(root, { recursive: true }));
+  const root = await temporaryDirectory();
   dir = join(root, "run");
   path = join(dir, "test.sock");
   warnings = [];

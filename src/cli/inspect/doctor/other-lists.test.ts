@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { verdictOfCondition } from "#lib/condition.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { otherListFindings } from "./node-findings.ts";
 
 const list = (name: string, flags = {}): string =>
@@ -12,8 +12,7 @@ test.for<[what: string, isCrio: boolean, verdicts: string[]]>([
   ["warns about lists in which CRI-O would collect garbage", true, ["ok", "warning"]],
   ["says nothing without CRI-O", false, []],
 ])("otherListFindings() %s", async ([, isCrio, verdicts]) => {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-lists-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   await writeFile(join(dir, "00-plexus.conflist"), list("cbr0"));
   await writeFile(
     join(dir, "10-flannel.conflist"),

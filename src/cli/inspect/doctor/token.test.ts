@@ -1,15 +1,13 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { mkdir, writeFile } from "node:fs/promises";
+import { expect, test } from "vitest";
 import { verdictOfCondition } from "#lib/condition.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { tokenFindings } from "./node-findings.ts";
 
 /** The finding about a token that was issued and expires so many minutes from now. */
 async function findingOf(issued: number, expires: number): Promise<string> {
-  const stateDir = await mkdtemp(join(tmpdir(), "plexus-doctor-"));
-  onTestFinished(() => rm(stateDir, { recursive: true }));
+  const stateDir = await temporaryDirectory();
   expect(await tokenFindings(stateDir)).toEqual([]);
   const now = Date.now() / 1000;
   const times = { iat: now + issued * 60, exp: now + expires * 60 + 30 };

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
@@ -12,6 +12,7 @@ import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import type { FindingReason } from "#lib/reasons.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 const explanation: Explanation = {
   pod: {
@@ -57,8 +58,7 @@ const report: NodeReport = {
 
 /** A fake plexusd that gives these answers to plexusctl. */
 async function plexusd(says: { explanation?: Explanation; report?: NodeReport } = {}) {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const socket = join(dir, "plexus.sock");
   const asked: string[] = [];
   const server = await startAdminServer({
@@ -226,8 +226,7 @@ test("explain reports that plexusd does not answer, in text and JSON", async () 
 });
 
 test("without plexusd, explain says for how long plexus-standalone serves pods", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-explain-"));
-  onTestFinished(() => rm(dir, { recursive: true }));
+  const dir = await temporaryDirectory();
   const { kubeconfig } = standalonePaths(dir);
   await mkdir(dirname(kubeconfig), { recursive: true });
   const explained = async (exp: number): Promise<string> => {

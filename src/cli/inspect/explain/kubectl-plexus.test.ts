@@ -1,10 +1,10 @@
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { Readable } from "node:stream";
 import { execa } from "execa";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { parse } from "yaml";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { formatNetworkStatus } from "#npwg/network-status.ts";
 import { lastEvents } from "./last-events.ts";
 
@@ -17,11 +17,7 @@ const program = join(import.meta.dirname, "../../../../deploy/kubectl-plexus");
 let dir: string;
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), "plexus-kubectl-"));
-});
-
-afterEach(async () => {
-  await rm(dir, { recursive: true });
+  dir = await temporaryDirectory();
 });
 
 /** How kubectl answers, by the words of its arguments that fit; shell code. */

@@ -1,9 +1,9 @@
-import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 /*
  * `kubectl plexus test` with a scripted kubectl, for answers that a real one seldom gives. A scenario of two nodes runs it
@@ -42,19 +42,19 @@ const probe = (from: string, to: string) =>
   JSON.stringify([{ from, to, address: "10.1.0.1", mtu: 1500, finding: "ok", detail: "" }]);
 
 async function run(args: readonly string[], answers: Answers = {}) {
-  await using dir = await mkdtempDisposable(join(tmpdir(), "plexus-kubectl-"));
+  const dir = await temporaryDirectory();
   const { states = `${one}/node-1/True+ ${two}/node-2/True+` } = answers;
   const { resourceName = "", create = "cat", remove = "true", notReady = "" } = answers;
   const script = `#!/bin/sh
-echo "$*" >>${dir.path}/calls
-run=$(grep -o 'plexus.dev/test: "[0-9a-f]*' ${dir.path}/created 2>/dev/null | head -n 1)
+echo "$*" >>${dir}/calls
+run=$(grep -o 'plexus.dev/test: "[0-9a-f]*' ${dir}/created 2>/dev/null | head -n 1)
 with_run() { sed "s/RUN/\${run#*\\"}/g"; }
 case "$*" in
 *"get network-attachment-definitions"*) echo 'shop/lan ${resourceName}' ;;
 *"get nodes "*) ${notReady === refusal ? refusal : `echo '${notReady}'`} ;;
 *"get daemonset "*) echo localhost/plexus:dev ;;
 *"auth can-i "*) echo no ;;
-*" create -f -"*) ${create} >${dir.path}/created ;;
+*" create -f -"*) ${create} >${dir}/created ;;
 *"get pods"*" -o json") with_run <<'END'
 ${answers.list ?? listOf("node-1", "node-2")}
 END
@@ -72,14 +72,14 @@ END
   exec ${process.execPath} ${root}/src/cli/main.ts "$@" ;;
 esac
 `;
-  await writeFile(join(dir.path, "kubectl"), script, { mode: 0o755 });
-  const env = { PATH: `${dir.path}:${process.env.PATH}`, TMPDIR: dir.path };
+  await writeFile(join(dir, "kubectl"), script, { mode: 0o755 });
+  const env = { PATH: `${dir}:${process.env.PATH}`, TMPDIR: dir };
   const program = join(root, "deploy/kubectl-plexus");
   const { exitCode, stdout, stderr } = await execa(program, ["test", ...args], {
     env,
     reject: false,
   });
-  const read = (file: string) => readFile(join(dir.path, file), "utf8").catch(() => "");
+  const read = (file: string) => readFile(join(dir, file), "utf8").catch(() => "");
   const calls = (await read("calls")).split("\n");
   const named = (text: string) => text.replaceAll(/(?<=plexus-test-)[0-9a-f]{6}/g, "RUN");
   const printed = { stdout: named(stdout), stderr: named(stderr) };

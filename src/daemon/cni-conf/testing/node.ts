@@ -1,5 +1,4 @@
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
@@ -11,6 +10,7 @@ import { noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { type HostView, wholeHost } from "#host/host-view.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 /** Times for tests. */
 export const quick: Partial<NodeConfTimings> = {
@@ -27,10 +27,9 @@ export const quick: Partial<NodeConfTimings> = {
  * by default everything.
  */
 export async function makeNode(options: { view?: (root: string) => HostView } = {}) {
-  const root = await mkdtemp(join(tmpdir(), "plexus-node-"));
+  const root = await temporaryDirectory();
   const dirs = { conf: join(root, "net.d"), bin: join(root, "bin"), state: join(root, "state") };
   for (const dir of Object.values(dirs)) await mkdir(dir);
-  onTestFinished(() => rm(root, { recursive: true }));
   const view = options.view?.(root) ?? wholeHost;
   const config: NodeConfSpec = {
     cniConfDir: dirs.conf,
