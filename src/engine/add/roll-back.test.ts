@@ -249,16 +249,6 @@ test.each([
   expect(delsOfNetwork(lab)).toEqual(withResult);
 });
 
-test("add() keeps the results for a later DEL if the rollback fails", async () => {
-  const lab = threeNetworks();
-  lab.plugins.script("bridge ADD", failed(110, "no address left"));
-  lab.plugins.script("ptp DEL", failed(5, "busy"));
-  await lab.add(web);
-  lab.plugins.unscript("ptp DEL");
-  await lab.del(web);
-  expect(lab.plugins.of("ptp", "DEL").at(-1)?.conf).toHaveProperty("prevResult");
-});
-
 test("add() rolls back everything if it cannot set the requested default route", async () => {
   const lab = threeNetworks('[{"name":"a","default-route":["192.0.2.1"]}]');
   const { json } = await lab.add(web);

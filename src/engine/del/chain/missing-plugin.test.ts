@@ -226,20 +226,6 @@ test.each([28, 5])("del() waits while the shim cannot note a plugin: errno %d", 
   expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
-test("del() starts the grace period of a missing plugin again after a reboot", async () => {
-  const lab = await attached(network("default-net", "ptp", "portmap"), "portmap");
-  lab.config = { delGraceMs: 60_000 };
-  lab.advance(500_000);
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
-  lab.advance(50_000);
-  lab.bootId = "b0070002-0000-4000-8000-000000000000";
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
-  lab.advance(50_000);
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 1 });
-  lab.advance(10_000);
-  expect(await lab.del(gone)).toMatchObject({ exitCode: 0 });
-});
-
 test("del() by the teardown plan runs the IPAM plugin of a missing plugin, too", async () => {
   const lab = await attached(withIpam("bridge", "tuning"), "bridge");
   lab.records.damage(sandbox, "record");

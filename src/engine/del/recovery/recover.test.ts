@@ -34,14 +34,6 @@ test("del() by the teardown plan skips the rest of a chain after a failure, and 
   expect(lab.records.keys).toEqual([]);
 });
 
-test("del() by the teardown plan returns several failures as one error", async () => {
-  const lab = await attached();
-  lab.records.damage(sandbox, "record");
-  lab.plugins.script("tuning DEL", failed(117, "busy"));
-  lab.plugins.script("ptp DEL", failed(5, "locked"));
-  expectError(await lab.del(web), 102, /busy.*locked/);
-});
-
 test("del() by the teardown plan uses the namespace of the call, or none if that is gone", async () => {
   const lab = await attached();
   lab.records.damage(sandbox, "record");
