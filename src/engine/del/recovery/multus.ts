@@ -25,14 +25,7 @@ export async function detachByMultusFiles(
   ctx: CallContext,
   sandbox: UnrecordedSandbox,
 ): Promise<boolean> {
-  const attachments = await multusAttachments(ctx, sandbox).catch((err: unknown) => {
-    // A retry would fail again because of damaged files.
-    if (!(err instanceof CniError) || err.code === CniErrorCode.IoFailure) throw err;
-    const message =
-      "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
-    ctx.logger.error({ err }, message);
-    return undefined;
-  });
+  const attachments = await multusAttachments(ctx, sandbox);
   if (attachments === undefined) return false;
   ctx.logger.info({ networks: attachments.length }, "detaching a sandbox that Multus attached");
   await recordAndDetach(ctx, sandbox, attachments);
@@ -49,31 +42,17 @@ export async function heldInterfaces(
   sandbox: UnrecordedSandbox,
 ): Promise<ContainerInterfaces> {
   const recorded = await containerInterfaces(ctx, sandbox);
-  const ofMultus = await multusInterfacesOfAnother(ctx, sandbox);
-  return { ...recorded, names: new Set([...recorded.names, ...ofMultus]) };
+  const networks = await multusNetworks(ctx, sandbox);
+  const ofMultus = networks && (await interfacesOfAnother(ctx, sandbox, networks));
+  return { ...recorded, names: new Set([...recorded.names, ...(ofMultus ?? [])]) };
 }
 
 /**
  * The interfaces in Multus's files of the container if Multus attached it for another interface of
- * the runtime; none in doubt.
- * @throws CniError 5 when they cannot be read
- */
-async function multusInterfacesOfAnother(
-  ctx: CallContext,
-  sandbox: UnrecordedSandbox,
-): Promise<string[]> {
-  try {
-    const networks = await multusNetworks(ctx, sandbox);
-    return networks === undefined ? [] : await interfacesOfAnother(ctx, sandbox, networks);
-  } catch (error) {
-    if (!(error instanceof CniError) || error.code === CniErrorCode.IoFailure) throw error;
-    return [];
-  }
-}
-
-/**
- * Only the name of libcni's cache file says for which interface Multus attached its first network,
- * unless another network has that name. A DEL of Multus that failed may have removed the file.
+ * the runtime; none in doubt. Only the name of libcni's cache file says for which interface Multus
+ * attached its first network, unless another network has that name. A DEL of Multus that failed may
+ * have removed the file.
+ * @throws CniError 5 when the cache cannot be read
  */
 async function interfacesOfAnother(
   ctx: CallContext,
@@ -87,20 +66,32 @@ async function interfacesOfAnother(
   return cached.includes(ifName) || firsts.length === 0 ? [] : [...firsts, ...names.slice(1)];
 }
 
-/** @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used */
+/** The networks in Multus's file of the container, if it can be used. @throws CniError 5 */
 async function multusNetworks(
   ctx: CallContext,
   { containerId, cniVersion }: UnrecordedSandbox,
 ): Promise<MultusNetwork[] | undefined> {
-  const text = await ctx.deps.multusFiles.networks(containerId);
-  const source = `Multus's file of container ${containerId}`;
-  return text === undefined ? undefined : parseMultusNetworks(text, { source, cniVersion });
+  try {
+    const text = await ctx.deps.multusFiles.networks(containerId);
+    if (text === undefined) return undefined;
+    const source = `Multus's file of container ${containerId}`;
+    const networks = parseMultusNetworks(text, { source, cniVersion });
+    for (const { list, displayName } of networks) checkNotMetaPlugin(list, displayName);
+    return networks;
+  } catch (err) {
+    // A retry would fail again because of a damaged file.
+    if (!(err instanceof CniError) || err.code === CniErrorCode.IoFailure) throw err;
+    const message =
+      "cannot use Multus's file of the sandbox: its other networks may keep addresses allocated";
+    ctx.logger.error({ err }, message);
+    return undefined;
+  }
 }
 
 /**
  * The attachments in Multus's files for its DEL; undefined without files, or if they are of another
  * interface of the container.
- * @throws CniError 5 when they cannot be read, 6 or 7 when they cannot be used
+ * @throws CniError 5 when they cannot be read
  */
 async function multusAttachments(
   ctx: CallContext,
@@ -114,7 +105,6 @@ async function multusAttachments(
   const attachments: RecordedAttachment[] = [];
   for (const [index, network] of networks.entries()) {
     const { list, displayName, capabilityArgs } = network;
-    checkNotMetaPlugin(list, displayName);
     const ifName = multusIfName(network, { index, first: sandbox.ifName });
     const cached = await cachedAdd(ctx, sandbox, { network: list.name, ifName });
     const attachment = omitUndefined({
