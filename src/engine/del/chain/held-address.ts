@@ -11,7 +11,7 @@ import {
 } from "#engine/record/record.ts";
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
-import { confsOf } from "./held-device.ts";
+import { confsOf, type Holder } from "./held-device.ts";
 
 /**
  * Plugins whose DEL removes rules of the node by the addresses of `prevResult`, which another pod may
@@ -26,8 +26,8 @@ export function removesByAddress(conf: Json): boolean {
   );
 }
 
-/** Addresses without prefix length; by each, whether the attachment that has it is attached, and its name. */
-type Holders = ReadonlyMap<string, { readonly holder: string; readonly isAttached: boolean }>;
+/** By address, without prefix length. */
+type Holders = ReadonlyMap<string, Holder>;
 
 /** What other attachments of a network have now. Looks it up once, if a plugin needs it. */
 export class AddressesOfOthers {
@@ -68,18 +68,10 @@ export class AddressesOfOthers {
     { network, ips }: { readonly network: Json | undefined; readonly ips: readonly JsonObject[] },
   ): Promise<Holders> {
     const { records, damaged } = await this.#ctx.deps.records.list();
-    const found = new Map<string, { holder: string; isAttached: boolean }>();
-    const all = records.filter(mayRun).flatMap(attachmentsOf);
-    const others = all.filter(
-      ({ record, attachment }) =>
-        isOfNetwork(attachment, network) && !isSameAttachment(record, attachment, env),
-    );
-    for (const { record, attachment } of others) {
-      const holder = sandboxName(record);
-      const isAttached = attachment.state === "attached";
-      for (const address of addressesOf(attachment))
-        if (isAttached || !found.has(address)) found.set(address, { holder, isAttached });
-    }
+    const found = new Map<string, Holder>();
+    const held = records.filter(mayRun).flatMap((record) => heldBy(record, network, env));
+    for (const { address, ...holder } of held)
+      if (holder.isAttached || !found.has(address)) found.set(address, holder);
     const unusable = damaged.filter(
       (each) =>
         each.containerId !== env.CNI_CONTAINERID && each.mayContain(JSON.stringify(network)),
@@ -93,13 +85,19 @@ export class AddressesOfOthers {
   }
 }
 
-interface OfRecord {
-  readonly record: AttachmentRecord;
-  readonly attachment: RecordedAttachment;
-}
-
-function attachmentsOf(record: AttachmentRecord): OfRecord[] {
-  return record.attachments.map((attachment) => ({ record, attachment }));
+/** The addresses that attachments of a network have, except for that of a DEL. */
+function heldBy(
+  record: AttachmentRecord,
+  network: Json | undefined,
+  env: DelegateCall["env"],
+): ({ readonly address: string } & Holder)[] {
+  const holder = sandboxName(record);
+  return record.attachments
+    .filter((each) => isOfNetwork(each, network) && !isSameAttachment(record, each, env))
+    .flatMap((each) => {
+      const isAttached = each.state === "attached";
+      return addressesOf(each).map((address) => ({ address, holder, isAttached }));
+    });
 }
 
 /** Whether it is the attachment of a DEL, or another one of its container that is not attached. */

@@ -17,11 +17,11 @@ import { interfaceIsPresent } from "./netns.ts";
 /** Chained plugins that ignore the device, which every plugin of a chain gets, as with Multus. */
 const leavingDevicesAlone = new Set(["bandwidth", "firewall", "portmap", "sbr", "tuning"]);
 
-/** Another sandbox that may run with a device. */
-interface Holder {
+/** Another sandbox that may run with a device or an address. */
+export interface Holder {
   /** For people. */
   readonly holder: string;
-  /** Whether it is attached with it: its own DEL then resets the device. Its ADD may still fail. */
+  /** Whether it is attached with it: its own DEL then releases it. Its ADD may still fail. */
   readonly isAttached: boolean;
 }
 
