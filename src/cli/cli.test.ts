@@ -604,21 +604,18 @@ test.for([
   ["attached while its namespace exists", "net.d/10-flannel.conflist", undefined],
   ["partly attached while its namespace exists", "net.d/10-flannel.conflist", busy],
   ["attached where the namespace's directory cannot be seen", "nowhere/netns/x", undefined],
-] as const)(
-  "gc --forget refuses a sandbox that is %s, without --attached",
-  async ([, netns, teardown], { node, store }) => {
-    const place = { netns: node.at(netns), bootId: await readBootId() };
-    const record = { ...recordOf("web", ["cbr0"]), ...place };
-    await store.create(teardown === undefined ? record : { ...record, teardown }, emptyPlan);
-    expect(await node.forget("c-web")).toMatchObject({
-      code: 1,
-      out: "",
-      err: expect.stringMatching(/^default\/web \(c-web@eth0\): attached, .*--attached$/),
-    });
-    expect(await readdir(node.at("state"))).toContain("c-web@eth0.record");
-    expect((await node.forget("c-web", "--attached")).code).toBe(0);
-  },
-);
+] as const)("gc --forget refuses what is %s", async ([, netns, teardown], { node, store }) => {
+  const place = { netns: node.at(netns), bootId: await readBootId() };
+  const record = { ...recordOf("web", ["cbr0"]), ...place };
+  await store.create(teardown === undefined ? record : { ...record, teardown }, emptyPlan);
+  expect(await node.forget("c-web")).toMatchObject({
+    code: 1,
+    out: "",
+    err: expect.stringMatching(/^default\/web \(c-web@eth0\): attached, .*--attached$/),
+  });
+  expect(await readdir(node.at("state"))).toContain("c-web@eth0.record");
+  expect((await node.forget("c-web", "--attached")).code).toBe(0);
+});
 
 test("uninstall stops while another list calls Plexus, unless forced", async ({ node }) => {
   const own = await readFile(node.at("net.d/00-plexus.conflist"), "utf8");

@@ -250,23 +250,20 @@ test.each([
   { stage: "open", errno: 13, isGone: false },
   { stage: "open", errno: 24, isGone: false },
   { stage: "request", errno: 2, isGone: false },
-])(
-  "netlink() fails at stage $stage with errno $errno (namespace is gone: $isGone), and the session continues",
-  async (failure) => {
-    const { stage, errno, isGone } = failure;
-    const { session, send } = connected();
-    const asked = session.netlink("/x", Uint8Array.of());
-    const error = isGone ? { constructor: NetnsError, errno } : { constructor: CniError, code: 5 };
-    await Promise.all([
-      expect(asked).rejects.toThrow(expect.objectContaining({ ...error, message: "why" })),
-      send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", stage])),
-    ]);
-    const next = session.exec(order("ptp"));
-    await turn();
-    await send(result("ok"));
-    expect(await next).toMatchObject({ stdout: "ok" });
-  },
-);
+])("netlink() fails at stage $stage with errno $errno, gone: $isGone", async (failure) => {
+  const { stage, errno, isGone } = failure;
+  const { session, send } = connected();
+  const asked = session.netlink("/x", Uint8Array.of());
+  const error = isGone ? { constructor: NetnsError, errno } : { constructor: CniError, code: 5 };
+  await Promise.all([
+    expect(asked).rejects.toThrow(expect.objectContaining({ ...error, message: "why" })),
+    send(encodeFrame(FrameType.NetlinkResult, [String(errno), "", "why", stage])),
+  ]);
+  const next = session.exec(order("ptp"));
+  await turn();
+  await send(result("ok"));
+  expect(await next).toMatchObject({ stdout: "ok" });
+});
 
 test("exec() fails if its answer is invalid, and the next order is still served", async () => {
   const { session, send } = connected();
@@ -280,31 +277,28 @@ test("exec() fails if its answer is invalid, and the next order is still served"
   expect(await second).toMatchObject({ stdout: "b" });
 });
 
-test.each(["ends", "breaks"])(
-  "pending orders reject when the shim's connection %s, and later orders reject at once",
-  async (how) => {
-    const { session, shim, close, received } = connected();
-    const orders = [
-      session.exec(order("a")),
-      session.netlink("/x", Uint8Array.of()),
-      session.exec(order("b")),
-    ];
-    const settled = Promise.allSettled(orders);
-    await turn();
-    if (how === "ends") await close();
-    else shim.destroy(new Error("ECONNRESET"));
-    const outcomes = await settled;
-    expect(
-      outcomes.map((o) => o.status === "rejected" && o.reason instanceof HostGoneError),
-    ).toEqual([true, true, true]);
-    expect(session.gone.aborted).toBe(true);
-    await expect(session.exec(order("c"))).rejects.toThrow(HostGoneError);
-    await expect(session.done({ exitCode: 0, stdout: "", stderr: "" })).rejects.toThrow(
-      HostGoneError,
-    );
-    expect(received).toHaveLength(3);
-  },
-);
+test.each(["ends", "breaks"])("all orders reject when the connection %s", async (how) => {
+  const { session, shim, close, received } = connected();
+  const orders = [
+    session.exec(order("a")),
+    session.netlink("/x", Uint8Array.of()),
+    session.exec(order("b")),
+  ];
+  const settled = Promise.allSettled(orders);
+  await turn();
+  if (how === "ends") await close();
+  else shim.destroy(new Error("ECONNRESET"));
+  const outcomes = await settled;
+  expect(outcomes.map((o) => o.status === "rejected" && o.reason instanceof HostGoneError)).toEqual(
+    [true, true, true],
+  );
+  expect(session.gone.aborted).toBe(true);
+  await expect(session.exec(order("c"))).rejects.toThrow(HostGoneError);
+  await expect(session.done({ exitCode: 0, stdout: "", stderr: "" })).rejects.toThrow(
+    HostGoneError,
+  );
+  expect(received).toHaveLength(3);
+});
 
 test("an unsolicited frame ends the session instead of counting as the next answer", async () => {
   const { session, send } = connected();

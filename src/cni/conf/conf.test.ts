@@ -235,21 +235,18 @@ test.each([
       { type: "x", TYPE: "bridge", ipam: {}, IPAM: { Type: "dhcp" }, CAPABILITIES: { mac: true } },
     ],
   },
-])(
-  "parseNetConfList(%j) reads keys in any case, the last of several, as plugins in Go do",
-  (conf) => {
-    const list = parse(conf);
-    const raw = { type: "bridge", capabilities: { mac: true }, ipam: { Type: "dhcp" } };
-    expect(list).toMatchObject({ cniVersion: "1.0.0", name: "net", disableGC: true });
-    expect(list.plugins).toEqual([{ type: "bridge", capabilities: { mac: true }, raw }]);
-    expect(toJson(list)).toEqual({
-      cniVersion: "1.0.0",
-      name: "net",
-      disableGC: true,
-      plugins: [raw],
-    });
-  },
-);
+])("parseNetConfList(%j) reads keys in any case, the last of several, as in Go", (conf) => {
+  const list = parse(conf);
+  const raw = { type: "bridge", capabilities: { mac: true }, ipam: { Type: "dhcp" } };
+  expect(list).toMatchObject({ cniVersion: "1.0.0", name: "net", disableGC: true });
+  expect(list.plugins).toEqual([{ type: "bridge", capabilities: { mac: true }, raw }]);
+  expect(toJson(list)).toEqual({
+    cniVersion: "1.0.0",
+    name: "net",
+    disableGC: true,
+    plugins: [raw],
+  });
+});
 
 test("parseNetConfList() reads one plugin's keys in any case, and keeps others as written", () => {
   const conf = {

@@ -147,18 +147,15 @@ test.each([
     types: ["inline", "a", "b"],
   },
   { name: "not with loadOnlyInlined", body: inlineOnly, beside: ["a.conf"], types: ["inline"] },
-])(
-  "loadNetworkByName() side-loads plugins: $name [R-1.1-04] [R-1.1-05] [L-08] [L-10]",
-  async ({ body, beside, types }) => {
-    const extra = beside.map((file) => [`/net/n/${file}`, JSON.stringify({ type: file[0] })]);
-    const found = await byName({
-      "/net/10.conflist": list("n", body),
-      ...Object.fromEntries(extra),
-    });
-    expect(found.types).toEqual(types);
-    expect(toJson(found.list).plugins).toHaveLength(types.length);
-  },
-);
+])("it side-loads: $name [R-1.1-04] [R-1.1-05] [L-08] [L-10]", async ({ body, beside, types }) => {
+  const extra = beside.map((file) => [`/net/n/${file}`, JSON.stringify({ type: file[0] })]);
+  const found = await byName({
+    "/net/10.conflist": list("n", body),
+    ...Object.fromEntries(extra),
+  });
+  expect(found.types).toEqual(types);
+  expect(toJson(found.list).plugins).toHaveLength(types.length);
+});
 
 const none = list("n", {});
 

@@ -45,18 +45,15 @@ test.each<[unknown, number, string, string?]>([
   ["[1]", 6, `${noObject}"[1]"`],
   ['{"code":5,"msg":"earlier"}\n{"code":7,"msg":"m"}', 7, "m"],
   ['"msg":"m"}', 6, `${noObject}"\\"msg\\":\\"m\\"}"`],
-])(
-  "delegateFailure() decodes the error object %j [R-0.1-09] [R-0.4-36] [R-1.0-11] [R-1.0-41] [X-08]",
-  (...row) => {
-    const [stdout, code, message, details] = row;
-    const error = failure(exited(1, stdout, "logs"));
-    expect(error).toBeInstanceOf(DelegateError);
-    expect(error).toMatchObject({
-      ...{ code, details, message: `plugin type="t" failed (add): ${message}` },
-      pluginType: "t",
-    });
-  },
-);
+])("delegateFailure() decodes %j [R-0.1-09] [R-0.4-36] [R-1.0-11] [R-1.0-41] [X-08]", (...row) => {
+  const [stdout, code, message, details] = row;
+  const error = failure(exited(1, stdout, "logs"));
+  expect(error).toBeInstanceOf(DelegateError);
+  expect(error).toMatchObject({
+    ...{ code, details, message: `plugin type="t" failed (add): ${message}` },
+    pluginType: "t",
+  });
+});
 
 test.each([
   [exited(3), `${noMessage}: exit status 3`],

@@ -110,49 +110,43 @@ test.each(withCilium)(
   },
 );
 
-test.each(agents)(
-  "%s: a plugin from before Plexus runs once, behind the default network as soon as its agent moves it",
-  async (...row) => {
-    const node = await calicoNode();
-    const agent = row[1](node);
-    await agent.react();
-    const reconciler = await startReconciler(node);
-    expect((await reconciler.reconcile()).status.state).toBe("active");
-    expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
-    const status = await settle(node, agent, reconciler);
-    expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
-    expect(status).toMatchObject({ chained: [agent.type], omitted: [agent.type] });
-    await agent.exit();
-    // Istio's agent leaves its plugin in the primary's file, without its executable.
-    const isLeft = agent.type === "istio-cni";
-    expect((await own(node, primaryFile)).includes(agent.type)).toBe(isLeft);
-    const { status: after } = await reconciler.reconcile();
-    expect(after).toMatchObject({ state: "active", reason: `delegating to ${primaryFile}` });
-    expect(await runsOf(node)).toEqual(["calico", "portmap"]);
-    await node.put(primaryFile, JSON.stringify(calico));
-    expect((await reconciler.reconcile()).status.omitted).toBeUndefined();
-    expect(await own(node)).not.toContain(agent.type);
-  },
-);
+test.each(agents)("%s: a plugin from before Plexus runs once, and is moved", async (...row) => {
+  const node = await calicoNode();
+  const agent = row[1](node);
+  await agent.react();
+  const reconciler = await startReconciler(node);
+  expect((await reconciler.reconcile()).status.state).toBe("active");
+  expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+  const status = await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
+  expect(status).toMatchObject({ chained: [agent.type], omitted: [agent.type] });
+  await agent.exit();
+  // Istio's agent leaves its plugin in the primary's file, without its executable.
+  const isLeft = agent.type === "istio-cni";
+  expect((await own(node, primaryFile)).includes(agent.type)).toBe(isLeft);
+  const { status: after } = await reconciler.reconcile();
+  expect(after).toMatchObject({ state: "active", reason: `delegating to ${primaryFile}` });
+  expect(await runsOf(node)).toEqual(["calico", "portmap"]);
+  await node.put(primaryFile, JSON.stringify(calico));
+  expect((await reconciler.reconcile()).status.omitted).toBeUndefined();
+  expect(await own(node)).not.toContain(agent.type);
+});
 
-test.each(withCilium)(
-  "%s: an appended plugin survives restarts of plexusd and changes of the primary",
-  async (...row) => {
-    const node = await calicoNode();
-    const agent = row[1](node);
-    await agent.react();
-    await settle(node, agent, await startReconciler(node));
-    const reconciler = await startReconciler(node);
-    const plugins = [{ type: "calico", capabilities: { bandwidth: true } }];
-    await node.put(primaryFile, JSON.stringify({ ...calico, disableGC: true, plugins }));
-    await settle(node, agent, reconciler);
-    expect(await runsOf(node)).toEqual(["calico", agent.type]);
-    expect(JSON.parse(await own(node))).toMatchObject({
-      disableGC: true,
-      plugins: [{ capabilities: { bandwidth: true } }, { type: agent.type }],
-    });
-  },
-);
+test.each(withCilium)("%s: an appended plugin survives restarts and changes", async (...row) => {
+  const node = await calicoNode();
+  const agent = row[1](node);
+  await agent.react();
+  await settle(node, agent, await startReconciler(node));
+  const reconciler = await startReconciler(node);
+  const plugins = [{ type: "calico", capabilities: { bandwidth: true } }];
+  await node.put(primaryFile, JSON.stringify({ ...calico, disableGC: true, plugins }));
+  await settle(node, agent, reconciler);
+  expect(await runsOf(node)).toEqual(["calico", agent.type]);
+  expect(JSON.parse(await own(node))).toMatchObject({
+    disableGC: true,
+    plugins: [{ capabilities: { bandwidth: true } }, { type: agent.type }],
+  });
+});
 
 test.each(agents)("%s: the plugin is left out of a configured default network", async (...row) => {
   const node = await calicoNode();
@@ -215,28 +209,25 @@ const edits: [string, (path: string) => Promise<unknown>, isReadable?: true][] =
   ],
 ];
 
-test.each(edits)(
-  "a file that was %s is restored with the plugin of an agent, but not of one that is gone",
-  async (_, edit, isReadable) => {
-    for (const isGone of [false, true]) {
-      const node = await calicoNode();
-      const agent = new IstioAgent(node);
-      const reconciler = await startReconciler(node);
-      await reconciler.reconcile();
-      await settle(node, agent, reconciler);
-      const before = JSON.parse(await own(node));
-      await edit(join(node.conf, plexusConfName));
-      if (isGone) await unlink(join(node.bin, agent.type));
-      expect((await reconciler.reconcile()).status.state).not.toBe("active");
-      await eventually(async () =>
-        expect((await reconciler.reconcile()).status.state).toBe("active"),
-      );
-      const { plugins, ...list } = JSON.parse(await own(node));
-      expect(list).toEqual((({ plugins: _plugins, ...others }) => others)(before));
-      expect(plugins).toEqual(!isGone || isReadable ? before.plugins : before.plugins.slice(0, 1));
-    }
-  },
-);
+test.each(edits)("a %s file gets back what present agents run", async (_, edit, isReadable) => {
+  for (const isGone of [false, true]) {
+    const node = await calicoNode();
+    const agent = new IstioAgent(node);
+    const reconciler = await startReconciler(node);
+    await reconciler.reconcile();
+    await settle(node, agent, reconciler);
+    const before = JSON.parse(await own(node));
+    await edit(join(node.conf, plexusConfName));
+    if (isGone) await unlink(join(node.bin, agent.type));
+    expect((await reconciler.reconcile()).status.state).not.toBe("active");
+    await eventually(async () =>
+      expect((await reconciler.reconcile()).status.state).toBe("active"),
+    );
+    const { plugins, ...list } = JSON.parse(await own(node));
+    expect(list).toEqual((({ plugins: _plugins, ...others }) => others)(before));
+    expect(plugins).toEqual(!isGone || isReadable ? before.plugins : before.plugins.slice(0, 1));
+  }
+});
 
 test("a pipe in the directory, which no process writes to, does not hang plexusd", async () => {
   const node = await calicoNode();

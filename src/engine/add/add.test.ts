@@ -137,21 +137,18 @@ test("add() runs delegates while the record is synced, and returns only when it 
 test.each([
   ["beforeReply", "publish default/web"],
   ["afterReply", "bridge ADD net1"],
-] as const)(
-  "add() rolls back everything, including the status (%s), if the record cannot be synced",
-  async (publishStatus, last) => {
-    const lab = podLab("a", undefined, { config: { publishStatus } });
-    const disk = Promise.withResolvers<void>();
-    lab.records.becomesDurable = () => disk.promise;
-    const answer = lab.add(web);
-    await eventually(() => expect(lab.journal).toContain(last));
-    disk.reject(new Error("input/output error"));
-    expect((await answer).json).toMatchObject({ msg: "input/output error" });
-    expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-    expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
-    expect(lab.publisher.withdrawn).toEqual(["default/web"]);
-  },
-);
+] as const)("add() rolls back all (%s) if it cannot sync", async (publishStatus, last) => {
+  const lab = podLab("a", undefined, { config: { publishStatus } });
+  const disk = Promise.withResolvers<void>();
+  lab.records.becomesDurable = () => disk.promise;
+  const answer = lab.add(web);
+  await eventually(() => expect(lab.journal).toContain(last));
+  disk.reject(new Error("input/output error"));
+  expect((await answer).json).toMatchObject({ msg: "input/output error" });
+  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
+  expect([lab.records.keys, lab.publisher.published.size]).toEqual([[], 0]);
+  expect(lab.publisher.withdrawn).toEqual(["default/web"]);
+});
 
 /** A pod that requests networks (or none), whose status cannot be written. */
 async function addUnpublished(

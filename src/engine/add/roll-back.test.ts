@@ -314,44 +314,38 @@ test.each(["missing", "refused"] as const)(
 test.each([
   { of: "an attached network", outcome: failed(5, "busy"), plugin: "bridge", network: "default/a" },
   { of: "a plugin that was killed", outcome: ended("timeout"), plugin: "tuning" },
-])(
-  "add() keeps a network recorded if a plugin is missing in the rollback: $of",
-  async ({ outcome, plugin, network = "default/b" }) => {
-    const lab = threeNetworks();
-    lab.plugins.script("tuning ADD", outcome);
-    lab.plugins.script(`${plugin} DEL`, ended("missing"));
-    expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
-    const dels = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
-    expect(lab.plugins.log("DEL")).toEqual(dels);
-    const { attachments, teardown } = lab.records.writes.at(-1)!.record;
-    expect(attachments.map(({ displayName }) => displayName)).toEqual([network]);
-    expect(teardown).toMatchObject({ reason: "PluginMissing" });
-    lab.plugins.unscript(`${plugin} DEL`);
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-    expect(lab.records.keys).toEqual([]);
-  },
-);
+])("add() keeps a record of $of", async ({ outcome, plugin, network = "default/b" }) => {
+  const lab = threeNetworks();
+  lab.plugins.script("tuning ADD", outcome);
+  lab.plugins.script(`${plugin} DEL`, ended("missing"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 1 });
+  const dels = ["tuning DEL net2", "macvlan DEL net2", "bridge DEL net1", "ptp DEL eth0"];
+  expect(lab.plugins.log("DEL")).toEqual(dels);
+  const { attachments, teardown } = lab.records.writes.at(-1)!.record;
+  expect(attachments.map(({ displayName }) => displayName)).toEqual([network]);
+  expect(teardown).toMatchObject({ reason: "PluginMissing" });
+  lab.plugins.unscript(`${plugin} DEL`);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.records.keys).toEqual([]);
+});
 
 /** Orders of one ADD: ptp, bridge, macvlan and tuning. */
 test.each([
   { goesAt: 0, ran: [] },
   { goesAt: 1, ran: ["ptp ADD eth0"] },
   { goesAt: 3, ran: ["ptp ADD eth0", "bridge ADD net1", "macvlan ADD net2"] },
-])(
-  "add() stops without rollback if the shim disconnects at order $goesAt, and keeps the record for DEL",
-  async ({ goesAt, ran }) => {
-    const lab = threeNetworks();
-    const host = lab.host();
-    host.goesAt = goesAt;
-    await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
-    expect(lab.plugins.log()).toEqual(ran);
-    expect(lab.records.keys).toEqual(["c1@eth0"]);
-    expect(lab.publisher.published.size).toBe(0);
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-    expect(lab.kernel.linkNames(netns)).toEqual([]);
-    expect(lab.records.keys).toEqual([]);
-  },
-);
+])("add() keeps the record if the shim leaves at order $goesAt", async ({ goesAt, ran }) => {
+  const lab = threeNetworks();
+  const host = lab.host();
+  host.goesAt = goesAt;
+  await expect(lab.add({ ...web, host })).rejects.toThrow("the shim has gone");
+  expect(lab.plugins.log()).toEqual(ran);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  expect(lab.publisher.published.size).toBe(0);
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.kernel.linkNames(netns)).toEqual([]);
+  expect(lab.records.keys).toEqual([]);
+});
 
 test("add() records nothing if the shim has disconnected: its sandbox may be detached by now", async () => {
   const lab = threeNetworks();

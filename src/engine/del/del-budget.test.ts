@@ -24,19 +24,16 @@ test.each([
   { hang: ["macvlan"], given: ["macvlan 17", "bridge 17", "ptp 33"] },
   { hang: ["macvlan", "bridge", "ptp"], given: ["macvlan 17", "bridge 17", "ptp 17"] },
   { hang: ["macvlan"], isDamaged: true, given: ["macvlan 17", "bridge 17", "ptp 33"] },
-])(
-  "del() gives each network its share of the time while $hang hang (damaged record: $isDamaged)",
-  async (scene) => {
-    const lab = await attached();
-    if (scene.isDamaged === true) lab.records.damage(sandbox, "record");
-    for (const type of scene.hang) lab.plugins.script(`${type} DEL`, hanging(lab));
-    expect((await lab.del(web)).json).toMatchObject({
-      code: scene.hang.length === 1 ? 999 : 102,
-      msg: expect.stringContaining("timed out"),
-    });
-    expect(seconds(lab)).toEqual(scene.given);
-  },
-);
+])("del() shares time between networks: $hang hang, damaged: $isDamaged", async (scene) => {
+  const lab = await attached();
+  if (scene.isDamaged === true) lab.records.damage(sandbox, "record");
+  for (const type of scene.hang) lab.plugins.script(`${type} DEL`, hanging(lab));
+  expect((await lab.del(web)).json).toMatchObject({
+    code: scene.hang.length === 1 ? 999 : 102,
+    msg: expect.stringContaining("timed out"),
+  });
+  expect(seconds(lab)).toEqual(scene.given);
+});
 
 test("del() never gives a delegate more than delegateTimeoutMs", async () => {
   const lab = await attached();

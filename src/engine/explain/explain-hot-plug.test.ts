@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
-import { begunTeardown } from "#engine/record/record.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed, halfway } from "#engine/testing/fake-plugins.ts";
@@ -200,11 +199,8 @@ test.each<[title: string, Scene]>([
     "a network of which the record does not say who requested it",
     {
       ...{ start: "a,b", edit: "b", finding: "NotManaged" },
-      prepare: async ({ records }) => {
-        const { record, plan } = (await records.load(sandbox)) ?? (undefined as never);
-        const attachments = record.attachments.map(({ selection: _, ...each }) => each);
-        await records.update({ ...record, attachments }, plan);
-      },
+      prepare: ({ records }) =>
+        records.changeAttachments(() => ({ selection: undefined as never })),
       says: "No element of the annotation requests default/a (net1), and it is not known that one did: delete the pod to detach it.",
       shows: ["net2 default/b: ", "net1 default/a: unrequested"],
     },
@@ -324,8 +320,7 @@ test("explain shows no changes of a sandbox that is being detached, or has no re
   const pod = await hotPlugLab("a");
   const outcome = await pod.again();
   pod.state = { annotations: { "k8s.v1.cni.cncf.io/networks": "b" } };
-  const { record, plan } = (await pod.lab.records.load(sandbox)) ?? (undefined as never);
-  await pod.lab.records.update({ ...record, teardown: begunTeardown("t") }, plan);
+  pod.lab.records.beginDel(sandbox, "t");
   const shown = ["- default/b: ", "net1 default/a: unrequested"];
   expect(rows(await explain(pod, outcome))).toEqual(shown);
   pod.state = { ...pod.state, uid: "uid-2" };

@@ -307,11 +307,9 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     "a pod whose teardown error is only in its record as PluginMissing",
     {
       after: ({ records }) => {
-        for (const { record, plan } of records.writes.slice(-1)) {
-          const lastError = 'no plugin "macvlan"';
-          const teardown = { ...begunTeardown("t"), lastError, reason: "PluginMissing" } as const;
-          records.put({ ...record, teardown }, plan);
-        }
+        const lastError = 'no plugin "macvlan"';
+        const teardown = { ...begunTeardown("t"), lastError, reason: "PluginMissing" } as const;
+        records.change(() => ({ teardown }));
       },
       pod: { phase: "Running", isTerminating: true },
     },

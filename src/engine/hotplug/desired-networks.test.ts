@@ -19,15 +19,12 @@ const extra = "x1 kube-system/extra";
 test.each([
   { namespace: "another", systemNamespaces: [], left: [main, extra] },
   { namespace: "a system", systemNamespaces: ["default"], left: [main] },
-])(
-  "a pod of $namespace namespace keeps its last interface of a configured network as $left [H-29]",
-  async ({ systemNamespaces, left }) => {
-    const pod = await configuredPod("kube-system/extra@x1", systemNamespaces);
-    expect(await pod.edit("")).toMatchObject({ state: "settled" });
-    expect(await pod.recorded()).toEqual(left);
-    expect(pod.newEvents().join()).not.toMatch(/NotManaged/);
-  },
-);
+])("a pod of $namespace namespace keeps $left [H-29]", async ({ systemNamespaces, left }) => {
+  const pod = await configuredPod("kube-system/extra@x1", systemNamespaces);
+  expect(await pod.edit("")).toMatchObject({ state: "settled" });
+  expect(await pod.recorded()).toEqual(left);
+  expect(pod.newEvents().join()).not.toMatch(/NotManaged/);
+});
 
 test("a default-network annotation that names the present default network is no edit", async () => {
   const pod = await configuredPod("");

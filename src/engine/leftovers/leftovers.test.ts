@@ -680,17 +680,14 @@ test("the records are listed again for leftovers after ten seconds, or if that f
   expect(lab.records.keys).toEqual([]);
 });
 
-test.each(["oneCall", "daemon"] as const)(
-  "a call finds a leftover among 21 records (%s)",
-  async (leftoverDuty) => {
-    const lab = await withLeftover(
-      Array.from({ length: 20 }, (_, i) => `c${i + 2}`),
-      { leftoverDuty },
-    );
-    await later(lab, minute);
-    expect(lab.records.keys).not.toContain("c1@eth0");
-  },
-);
+test.each(["oneCall", "daemon"] as const)("%s finds a leftover among 21", async (leftoverDuty) => {
+  const lab = await withLeftover(
+    Array.from({ length: 20 }, (_, i) => `c${i + 2}`),
+    { leftoverDuty },
+  );
+  await later(lab, minute);
+  expect(lab.records.keys).not.toContain("c1@eth0");
+});
 
 test("a leftover that cannot be read does not fail the call", async () => {
   const lab = await withLeftover();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, expectError, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 
@@ -151,13 +151,6 @@ test("delegates are inline confs or conflists; all are attached, the first as th
     { name: "list", default: true },
     { name: "single", default: false },
   ]);
-});
-
-test("clusterNetwork and delegates in one conf are refused before anything is attached", async () => {
-  const lab = labWith({ clusterNetwork: "/main.conf", delegates: [network("inline", "bridge")] });
-  lab.files.write("/main.conf", { cniVersion: "1.0.0", name: "main", type: "ptp" });
-  expectError(await lab.add(web), 7, "delegates: cannot be set with clusterNetwork");
-  expect(lab.plugins.log()).toEqual([]);
 });
 
 /** The networks `main` (default), `storage` and `logs` (of every pod) and `own` (of the pod `web`). */

@@ -48,22 +48,19 @@ test.each<[problem: string, plugin: JsonObject, capabilityArgs: JsonObject, kept
     { bandwidth: { EgressRate: 1 } },
     "bandwidth keeps its shaping device",
   ],
-])(
-  "repeatedNetworkProblems() refuses a second attachment that %s like the first and says why",
-  (...[, plugin, capabilityArgs, kept]) => {
-    const network = withPlugin(plugin, capabilityArgs);
-    const repeated = withPlugin(plugin, capabilityArgs, { displayName: "default/b" });
-    const message = `network net cannot be attached twice to one pod (default/b): plugin ${kept} `;
-    expect(repeatedNetworkProblems([network, plain, repeated])).toMatchObject([
-      { network: "default/b", error: { code: 100, message: expect.stringContaining(message) } },
-    ]);
-    for (const other of [plain, withPlugin({ ...plugin, ipMasq: false, egressRate: 0 })]) {
-      expect(repeatedNetworkProblems([network])).toEqual([]);
-      expect(repeatedNetworkProblems([network, other])).toEqual([]);
-      expect(repeatedNetworkProblems([other, network])).toEqual([]);
-    }
-  },
-);
+])("a second attachment that %s is refused", (...[, plugin, capabilityArgs, kept]) => {
+  const network = withPlugin(plugin, capabilityArgs);
+  const repeated = withPlugin(plugin, capabilityArgs, { displayName: "default/b" });
+  const message = `network net cannot be attached twice to one pod (default/b): plugin ${kept} `;
+  expect(repeatedNetworkProblems([network, plain, repeated])).toMatchObject([
+    { network: "default/b", error: { code: 100, message: expect.stringContaining(message) } },
+  ]);
+  for (const other of [plain, withPlugin({ ...plugin, ipMasq: false, egressRate: 0 })]) {
+    expect(repeatedNetworkProblems([network])).toEqual([]);
+    expect(repeatedNetworkProblems([network, other])).toEqual([]);
+    expect(repeatedNetworkProblems([other, network])).toEqual([]);
+  }
+});
 
 test("repeatedNetworkProblems() compares what plugins keep, not their types", () => {
   const bridge = withPlugin({ type: "bridge", ipMasq: true });

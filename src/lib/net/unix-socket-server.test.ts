@@ -126,21 +126,18 @@ test("a predecessor that lives takes over again when its successor has ended", a
   expect(warnings).toEqual(["no client reaches the test socket", "recreated the test socket"]);
 });
 
-test.each(["the file", "its directory"])(
-  "ensureReachable() recreates the socket when %s was removed, and keeps open connections",
-  async (what) => {
-    const server = await listening();
-    const open = await connected();
-    await rm(what === "the file" ? path : dir, { recursive: true });
-    await server.ensureReachable();
-    expect(server.notReadyReason()).toBeUndefined();
-    expect(await answer()).toBe("one");
-    expect(await modeOf(path)).toBe("600");
-    expect(warnings).toEqual(["recreated the test socket"]);
-    open.end();
-    expect(await text(open)).toBe("one");
-  },
-);
+test.each(["the file", "its directory"])("ensureReachable() restores %s", async (what) => {
+  const server = await listening();
+  const open = await connected();
+  await rm(what === "the file" ? path : dir, { recursive: true });
+  await server.ensureReachable();
+  expect(server.notReadyReason()).toBeUndefined();
+  expect(await answer()).toBe("one");
+  expect(await modeOf(path)).toBe("600");
+  expect(warnings).toEqual(["recreated the test socket"]);
+  open.end();
+  expect(await text(open)).toBe("one");
+});
 
 test("a socket that cannot be recreated makes the server not ready", async () => {
   const server = await listening();

@@ -822,17 +822,14 @@ test.each([
   expect(await run(args)).toEqual({ exitCode: 2, stdout: "", stderr });
 });
 
-test.each(["help records", "records --help", "records node-1 -h"])(
-  "%s has the command and its flags",
-  async (line) => {
-    const { exitCode, stdout } = await run(line.split(" "));
-    expect(exitCode).toBe(0);
-    expect(stdout.match(/(?<=kubectl plexus )[a-z]+/g)).toEqual(["records"]);
-    expect(stdout).toMatch(/^ {2}-o, --output /m);
-    expect(stdout).not.toContain("--nodes");
-    expect((await run(["help", "test"])).stdout).toContain("--nodes N");
-  },
-);
+test.each(["help records", "records --help", "records node-1 -h"])("%s explains", async (line) => {
+  const { exitCode, stdout } = await run(line.split(" "));
+  expect(exitCode).toBe(0);
+  expect(stdout.match(/(?<=kubectl plexus )[a-z]+/g)).toEqual(["records"]);
+  expect(stdout).toMatch(/^ {2}-o, --output /m);
+  expect(stdout).not.toContain("--nodes");
+  expect((await run(["help", "test"])).stdout).toContain("--nodes N");
+});
 
 /** Runs this plexusctl instead of that in plexusd's pod; no plexusd answers it. */
 const plexusctlHere = `while [ "$1" != /plexus/plexusctl.js ]; do shift; done; shift

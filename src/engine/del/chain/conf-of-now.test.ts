@@ -119,11 +119,8 @@ test("the configuration of now is not asked of the API server", async () => {
 
 test("a network that the pod requests keeps its recorded configuration", async () => {
   const lab = await attached({ type: "tuning" });
-  const { record, plan } = lab.records.writes.at(-1)!;
-  const attachments = record.attachments.map((each) =>
-    each.isDefault ? { ...each, isDefault: false, selection: { name: "default-net" } } : each,
-  );
-  lab.records.put({ ...record, attachments }, plan);
+  const requested = { isDefault: false, selection: { name: "default-net" } };
+  lab.records.changeAttachments(({ isDefault }) => (isDefault ? requested : {}));
   expect(await lab.del(delegates(list(now)))).toMatchObject({ exitCode: 1 });
   expect(lab.plugins.of("ptp", "DEL")).toHaveLength(1);
 });

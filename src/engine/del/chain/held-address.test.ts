@@ -126,17 +126,14 @@ test.each<Other>([
     change: (lab) => lab.records.damage({ containerId: "c2", ifName: "eth0" }, "record"),
     gets: [shared, own],
   },
-])(
-  "del() passes the addresses $gets if another sandbox $what [R-0.4-12] [R-0.4-30]",
-  async (scene) => {
-    const { types = ["bridge", "firewall"], second = types, change, gets } = scene;
-    const { lab, attachOther } = await twoSandboxes(types, second);
-    await attachOther();
-    change?.(lab);
-    expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
-    expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
-  },
-);
+])("del() passes addresses $gets if another sandbox $what [R-0.4-12] [R-0.4-30]", async (scene) => {
+  const { types = ["bridge", "firewall"], second = types, change, gets } = scene;
+  const { lab, attachOther } = await twoSandboxes(types, second);
+  await attachOther();
+  change?.(lab);
+  expect(await lab.del(callOf("c1"))).toMatchObject({ exitCode: 0 });
+  expect(addressesFor(lab, lab.plugins.calls[0]?.type ?? "")).toEqual([gets]);
+});
 
 test("a DEL with thousands of addresses lists the records once, with other plugins never", async () => {
   const lab = new EngineLab({ conf: chain("bridge", "vendor", "firewall") });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
 
@@ -175,8 +175,8 @@ test.each<{
   lab.plugins.unscript("ptp DEL");
   if (record === "damaged") lab.records.damage({ containerId: "second", ifName: as }, "record");
   if (record === "of the present boot") {
-    const stored = (await lab.records.load({ containerId: "first", ifName: "eth0" }))!;
-    lab.records.put({ ...stored.record, bootId: "of-an-earlier-boot" }, stored.plan);
+    const key = { containerId: "first", ifName: "eth0" };
+    lab.records.change(() => ({ bootId: "of-an-earlier-boot" }), key);
   }
   lab.plugins.calls.length = 0;
   expect(await lab.del(own)).toMatchObject({ exitCode: 0 });
@@ -255,12 +255,10 @@ test.each<Reuse>([
   const second = { env: { ...env, CNI_CONTAINERID: "c2" } };
   if (isReused) expect(await lab.add(second)).toMatchObject({ exitCode: 0 });
   else if (there !== undefined) lab.kernel.addLink(at, as);
-  if (isLate) {
-    const { record, ...stored } = (await lab.records.load({ containerId: "c1", ifName: "eth0" }))!;
-    const createdAt = "2030-01-01T00:00:00.000Z";
-    const late = { ...record, createdAt, clockMs: record.clockMs + 60_000 };
-    lab.records.put(late, stored.plan);
-  }
+  if (isLate)
+    lab.records.change(({ clockMs }) => {
+      return { createdAt: "2030-01-01T00:00:00.000Z", clockMs: clockMs + 60_000 };
+    }, sandbox);
   lab.kernel.setMac(at, as, there ?? "");
   lab.plugins.calls.length = 0;
   lab.advance(700_000);

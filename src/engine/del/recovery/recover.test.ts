@@ -91,56 +91,47 @@ test.for<[string, "info" | "debug", (lab: EngineLab) => unknown, object?]>([
   expect(lab.logger.at(level)).toContain("DEL done");
 });
 
-test.each(["still", "no longer"])(
-  "del() fails, so that it is retried, if a record that could not be read is %s unreadable",
-  async (now) => {
-    const lab = await attached();
-    const error = new CniError("IoFailure", "cannot read it: EMFILE");
-    lab.records.failLoad = error;
-    if (now === "still") {
-      const { records } = await lab.records.list();
-      const unreadable = { isIncomplete: false, isUnreadable: true, modifiedMs: 0 };
-      const damaged = records.map(({ containerId, ifName }) => ({
-        ...{ containerId, ifName, error, plan: undefined, ...unreadable },
-        mayContain: () => true,
-      }));
-      lab.records.list = async () => ({ records: [], damaged });
-    }
-    expect((await lab.del(web)).json).toMatchObject({ code: 5 });
-    expect(lab.records.quarantined).toEqual([]);
-    expect(lab.plugins.log()).toEqual([]);
-  },
-);
+test.each(["still", "no longer"])("del() fails with a %s unreadable record", async (now) => {
+  const lab = await attached();
+  const error = new CniError("IoFailure", "cannot read it: EMFILE");
+  lab.records.failLoad = error;
+  if (now === "still") {
+    const { records } = await lab.records.list();
+    const unreadable = { isIncomplete: false, isUnreadable: true, modifiedMs: 0 };
+    const damaged = records.map(({ containerId, ifName }) => ({
+      ...{ containerId, ifName, error, plan: undefined, ...unreadable },
+      mayContain: () => true,
+    }));
+    lab.records.list = async () => ({ records: [], damaged });
+  }
+  expect((await lab.del(web)).json).toMatchObject({ code: 5 });
+  expect(lab.records.quarantined).toEqual([]);
+  expect(lab.plugins.log()).toEqual([]);
+});
 
-test.each(["add", "check"] as const)(
-  "%s() of a sandbox with a damaged record is refused and changes nothing",
-  async (command) => {
-    const lab = await attached();
-    lab.records.damage(sandbox, "both");
-    expectError(await lab[command](web), 6, "attachment record c1@eth0 is unusable");
-    expect(lab.plugins.log()).toEqual([]);
-    expect(lab.records.keys).toEqual(["c1@eth0"]);
-    await lab.del(web);
-    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-  },
-);
+test.each(["add", "check"] as const)("%s() of a damaged record is refused", async (command) => {
+  const lab = await attached();
+  lab.records.damage(sandbox, "both");
+  expectError(await lab[command](web), 6, "attachment record c1@eth0 is unusable");
+  expect(lab.plugins.log()).toEqual([]);
+  expect(lab.records.keys).toEqual(["c1@eth0"]);
+  await lab.del(web);
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
 
 test.each([
   ["was detached before", true, 0],
   ["is unknown", false, 1],
-])(
-  "del() of a sandbox that %s, while its default network cannot be determined (tombstone: %j), exits with %i",
-  async (_, detachedBefore, exitCode) => {
-    const lab = new EngineLab({ conf: { clusterNetwork: "main" } });
-    lab.source.addNad("kube-system/main", network("main", "ptp"));
-    if (detachedBefore) {
-      await lab.add();
-      expect(await lab.del()).toMatchObject({ exitCode: 0 });
-    }
-    lab.source.failure = new CniError("TryAgainLater", "API server away");
-    expect(await lab.del()).toMatchObject({ exitCode });
-  },
-);
+])("a DEL of what %s (tombstone: %j) exits with %i", async (_, detachedBefore, exitCode) => {
+  const lab = new EngineLab({ conf: { clusterNetwork: "main" } });
+  lab.source.addNad("kube-system/main", network("main", "ptp"));
+  if (detachedBefore) {
+    await lab.add();
+    expect(await lab.del()).toMatchObject({ exitCode: 0 });
+  }
+  lab.source.failure = new CniError("TryAgainLater", "API server away");
+  expect(await lab.del()).toMatchObject({ exitCode });
+});
 
 test.each([
   ["a refusal", failed(7, "bandwidth: burst must be set with rate"), "burst"],

@@ -162,18 +162,15 @@ test.each([
   "bridge.network.kubevirt.io/br1",
   "ovs-cni.network.kubevirt.io/br1",
   "networks.plexus.dev/default.storage",
-])(
-  "a network whose definition names the marker %s needs no device, and no source is asked for one [D-5] [D-35]",
-  async (marker) => {
-    const kubelet = new FakeDevices().allocate(marker, "marker-0");
-    const lab = labWith("marked,plain", [kubelet]);
-    lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
-    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
-    expect(devicesOf(lab)).toEqual({ eth0: undefined, net1: undefined, net2: undefined });
-    expect(kubelet.lookups).toEqual([]);
-    expect(lab.events.reasons).not.toContain("DeviceNotAllocated");
-  },
-);
+])("a network with the marker %s needs no device of a source [D-5] [D-35]", async (marker) => {
+  const kubelet = new FakeDevices().allocate(marker, "marker-0");
+  const lab = labWith("marked,plain", [kubelet]);
+  lab.source.addNad("default/marked", network("net-m", "bridge"), needs(marker));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(devicesOf(lab)).toEqual({ eth0: undefined, net1: undefined, net2: undefined });
+  expect(kubelet.lookups).toEqual([]);
+  expect(lab.events.reasons).not.toContain("DeviceNotAllocated");
+});
 
 test("a marker beside a network with a device takes none, and the device still has to exist [D-5] [D-35]", async () => {
   const marker = "bridge.network.kubevirt.io/br1";
