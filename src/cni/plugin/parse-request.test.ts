@@ -4,6 +4,7 @@ import { CniError } from "#cni/error.ts";
 import { supportedVersions } from "#cni/versions.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { parsePluginRequest, sameNetnsError } from "./parse-request.ts";
+import type { GcRequest } from "./request.ts";
 
 const env = {
   CNI_COMMAND: "ADD",
@@ -71,7 +72,6 @@ test("parsePluginRequest() reads STATUS and GC without an attachment [R-1.1-23] 
   expect(parse({ CNI_COMMAND: "GC", CNI_PATH: "/a", CNI_CONTAINERID: "../ignored" })).toEqual({
     command: "GC",
     path: ["/a"],
-    validAttachments: { kind: "absent" },
     ...confOnly,
   });
 });
@@ -238,18 +238,16 @@ const gc = { CNI_COMMAND: "GC", CNI_PATH: "/a" };
 const item = { containerID: "cid", ifname: "eth0" };
 
 test.each([
-  [{}, { kind: "absent" }],
-  [{ "cni.dev/valid-attachments": null }, { kind: "list", items: [] }],
-  [{ "cni.dev/valid-attachments": [] }, { kind: "list", items: [] }],
-  [{ "cni.dev/valid-attachments": [item] }, { kind: "list", items: [item] }],
-  [{ "cni.dev/attachments": [item] }, { kind: "list", items: [item] }],
-  [{ "cni.dev/attachments": null }, { kind: "list", items: [] }],
-  [
-    { "cni.dev/valid-attachments": [], "cni.dev/attachments": [item] },
-    { kind: "list", items: [] },
-  ],
+  [{}, undefined],
+  [{ "cni.dev/valid-attachments": null }, []],
+  [{ "cni.dev/valid-attachments": [] }, []],
+  [{ "cni.dev/valid-attachments": [item] }, [item]],
+  [{ "cni.dev/attachments": [item] }, [item]],
+  [{ "cni.dev/attachments": null }, []],
+  [{ "cni.dev/valid-attachments": [], "cni.dev/attachments": [item] }, []],
 ])("parsePluginRequest() reads attachments of a GC: %j [R-1.1-30]", (keys, validAttachments) => {
-  expect(parse(gc, { ...conf, ...keys })).toMatchObject({ validAttachments });
+  const request = parse(gc, { ...conf, ...keys }) as GcRequest;
+  expect(request.validAttachments).toEqual(validAttachments);
 });
 
 test.each([

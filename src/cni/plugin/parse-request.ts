@@ -4,12 +4,12 @@ import { parseJson, readDocument } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
 import { validateNetworkName } from "#cni/names.ts";
-import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
+import { type ValidAttachment, validAttachmentsKeys } from "#cni/valid-attachments.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Command, checkedVersion, checkVariables, type Env, isCommand } from "./commands.ts";
-import type { PluginRequest, RequestConf, ValidAttachments } from "./request.ts";
+import type { PluginRequest, RequestConf } from "./request.ts";
 
 /**
  * Reads a call in the order of Go's plugins, with their codes and messages: variables,
@@ -78,14 +78,13 @@ function readRuntimeConfig(fields: FieldReader, command: Command): JsonObject {
 }
 
 /** libcni writes null for an empty list. */
-function readValidAttachments(fields: FieldReader): ValidAttachments {
+function readValidAttachments(fields: FieldReader): readonly ValidAttachment[] | undefined {
   const key = validAttachmentsKeys.find((candidate) => fields.has(candidate));
-  if (key === undefined) return { kind: "absent" };
-  const items = fields.objects(key).map((item) => ({
+  if (key === undefined) return undefined;
+  return fields.objects(key).map((item) => ({
     containerID: item.required("containerID"),
     ifname: item.required("ifname"),
   }));
-  return { kind: "list", items };
 }
 
 function assemble(command: Command, env: Env, body: RequestBody): PluginRequest {
@@ -93,7 +92,7 @@ function assemble(command: Command, env: Env, body: RequestBody): PluginRequest 
   const { conf, prevResult, validAttachments } = body;
   const parseArgs = command === "DEL" ? parseCniArgsOfDel : parseCniArgs;
   if (command === "STATUS") return { command, conf, path };
-  if (command === "GC") return { command, conf, path, validAttachments };
+  if (command === "GC") return omitUndefined({ command, conf, path, validAttachments });
   return omitUndefined({
     command,
     conf,

@@ -36,13 +36,9 @@ export type CheckRequest = AttachmentRequest<"CHECK">;
 export type StatusRequest = Request<"STATUS">;
 
 export interface GcRequest extends Request<"GC"> {
-  readonly validAttachments: ValidAttachments;
+  /** The attachments to keep; absent (cnitool) when the runtime does not say. */
+  readonly validAttachments?: readonly ValidAttachment[];
 }
-
-/** The attachments that GC must keep; absent (cnitool) when the runtime does not say. */
-export type ValidAttachments =
-  | { readonly kind: "absent" }
-  | { readonly kind: "list"; readonly items: readonly ValidAttachment[] };
 
 /** A call of a CNI plugin (CNI 1.1.0 §2), except VERSION, which the shim answers. */
 export type PluginRequest = AddRequest | DelRequest | CheckRequest | StatusRequest | GcRequest;

@@ -68,8 +68,7 @@ async function collect(
   const begunMs = clock();
   using _collection = await ctx.trace.phase("lock", () => excludeOthers(ctx, locks));
   const pluginsMaxMs = exclusiveMaxMs - (clock() - begunMs);
-  const { validAttachments, conf } = request;
-  const fromRuntime = validAttachments.kind === "list" ? validAttachments.items : undefined;
+  const { validAttachments: fromRuntime, conf } = request;
   const listed = new Set(fromRuntime?.map((attachment) => attachment.containerID));
   const { records, damaged } = await ctx.deps.records.list();
   ctx.signal.throwIfAborted();
