@@ -7,7 +7,7 @@ import { KubeletDevices } from "#devices/kubelet-devices.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import { noLogger } from "#engine/ports/logger.ts";
-import type { RecordedAttachment } from "#engine/record/record.ts";
+import { isOfPod, type RecordedAttachment } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { readRecords } from "./node-state.ts";
@@ -27,9 +27,7 @@ claims, and compares them with the pod's attachment record.`,
   async run({ flags, positionals }, output) {
     const pod = podName(positionals[0]);
     const { records } = await readRecords(flags["state-dir"]);
-    const own = records.filter(
-      (record) => record.pod?.namespace === pod.namespace && record.pod.name === pod.name,
-    );
+    const own = records.filter((record) => isOfPod(record, pod));
     const uid = own[0]?.pod?.uid ?? "";
     const answers = await Promise.allSettled([
       askKubelet(flags["kubelet-dir"], { ...pod, uid }),

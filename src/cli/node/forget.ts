@@ -1,6 +1,7 @@
 import { type CliStreams, ExitCode } from "#cli/command.ts";
 import { readNodeNow, readRecords } from "#cli/inspect/node-state.ts";
 import { attachmentsToDetach } from "#engine/del/planned-dels.ts";
+import { addressesOf } from "#engine/explain/attached-network.ts";
 import { leftoverReason, type NodeNow } from "#engine/leftovers/leftover.ts";
 import {
   type AttachmentRecord,
@@ -33,7 +34,10 @@ export async function forgetSandbox(
   }
   const found = records.filter(({ containerId }) => containerId === ids[0]);
   const now = await readNodeNow();
-  const blocking = found.find((record) => isAttached(record) && !namespaceIsGone(record, now));
+  // An attached one whose namespace is not certainly gone.
+  const blocking = found.find((record) => {
+    return isAttached(record) && record.netns !== "" && !now.isNothingAt(record.netns);
+  });
   if (blocking !== undefined && !attached) {
     output.err(
       `${nameOf(blocking)}: attached, and its network namespace may exist; delete the pod, or add --attached`,
@@ -101,9 +105,9 @@ function isAttached({ attachments, teardown }: AttachmentRecord): boolean {
 }
 
 /** What nothing can release once the record is gone. */
-function lossOf({ displayName, ifName, state, result, device }: RecordedAttachment): string {
-  const ips = Array.isArray(result?.ips) ? result.ips : [];
-  const addresses = ips.map((ip) => String((ip as { address?: unknown }).address));
+function lossOf(attachment: RecordedAttachment): string {
+  const { displayName, ifName, state, device } = attachment;
+  const addresses = addressesOf(attachment);
   const kept = [
     ...(addresses.length > 0 ? [`addresses ${addresses.join(" ")}`] : []),
     ...(state === "attached" ? ["its interface and rules on the host"] : []),
@@ -111,9 +115,4 @@ function lossOf({ displayName, ifName, state, result, device }: RecordedAttachme
   ];
   const what = kept.length > 0 ? kept.join(", ") : "what its plugins did before they failed";
   return `network ${displayName} (${ifName}, ${state}): Plexus will not release ${what}`;
-}
-
-/** Whether the namespace is certainly gone. */
-function namespaceIsGone({ netns }: AttachmentRecord, { isNothingAt }: NodeNow): boolean {
-  return netns === "" || isNothingAt(netns);
 }
