@@ -78,6 +78,15 @@ async function settle(
   throw new Error("agent and plexusd write in turn without a limit");
 }
 
+/** A node where plexusd and this agent run. */
+async function meshedNode<T extends MeshAgent>(makeAgent: (node: Node) => T) {
+  const node = await calicoNode();
+  const agent = makeAgent(node);
+  const reconciler = await startReconciler(node);
+  await reconciler.reconcile();
+  return { node, agent, reconciler, status: await settle(node, agent, reconciler) };
+}
+
 /** The types of the plugins that run for a pod, in this order, when the runtime uses the file. */
 async function runsOf(node: Node, file = plexusConfName): Promise<string[]> {
   const [plexus, ...chained] = JSON.parse(await own(node, file)).plugins;
@@ -93,11 +102,7 @@ const meshed = (type: string): string[] => ["calico", "portmap", type];
 test.each(withCilium)(
   "%s: an appended plugin stays, runs once, and goes with its agent",
   async (...row) => {
-    const node = await calicoNode();
-    const agent = row[1](node);
-    const reconciler = await startReconciler(node);
-    await reconciler.reconcile();
-    const status = await settle(node, agent, reconciler);
+    const { node, agent, reconciler, status } = await meshedNode(row[1]);
     expect(await runsOf(node)).toEqual(["calico", "portmap", agent.type]);
     expect(status).toMatchObject({ state: "active", chained: [agent.type] });
     expect(status.chainProblem).toBeUndefined();
@@ -211,11 +216,7 @@ const edits: [string, (path: string) => Promise<unknown>, isReadable?: true][] =
 
 test.each(edits)("a %s file gets back what present agents run", async (_, edit, isReadable) => {
   for (const isGone of [false, true]) {
-    const node = await calicoNode();
-    const agent = new IstioAgent(node);
-    const reconciler = await startReconciler(node);
-    await reconciler.reconcile();
-    await settle(node, agent, reconciler);
+    const { node, agent, reconciler } = await meshedNode((node) => new IstioAgent(node));
     const before = JSON.parse(await own(node));
     await edit(join(node.conf, plexusConfName));
     if (isGone) await unlink(join(node.bin, agent.type));
@@ -345,11 +346,7 @@ test("a plugin that its agent removed, but whose executable stays, is soon a par
 });
 
 test.each(agents)("%s: a plugin that was appended twice runs once", async (...row) => {
-  const node = await calicoNode();
-  const agent = row[1](node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  await settle(node, agent, reconciler);
+  const { node, agent, reconciler } = await meshedNode(row[1]);
   const twice = rewrite((list) => ({
     ...list,
     plugins: [...list.plugins, ...list.plugins.slice(1)],
@@ -374,11 +371,7 @@ test("an appended plugin stays in a file that is longer than one network may be"
 });
 
 test("a plugin that is not installed is a problem: pods fail until its agent installs it", async () => {
-  const node = await calicoNode();
-  const agent = new LinkerdAgent(node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  await settle(node, agent, reconciler);
+  const { node, agent, reconciler } = await meshedNode((node) => new LinkerdAgent(node));
   await unlink(join(node.bin, agent.type));
   const { status } = await reconciler.reconcile();
   expect(status).toMatchObject({
@@ -437,11 +430,7 @@ test("Cilium's file from before Plexus: its plugin runs once, behind the next fi
 });
 
 test("Cilium's plugin goes with its file, also while plexusd does not run", async () => {
-  const node = await calicoNode();
-  const agent = new CiliumAgent(node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  await settle(node, agent, reconciler);
+  const { node, agent } = await meshedNode((node) => new CiliumAgent(node));
   await agent.exit();
   await (await startReconciler(node)).reconcile();
   expect(await runsOf(node)).toEqual(["calico", "portmap"]);
@@ -449,11 +438,7 @@ test("Cilium's plugin goes with its file, also while plexusd does not run", asyn
 });
 
 test("Cilium's plugin stays when Plexus's file was removed, and is back in a chain of two when the node is", async () => {
-  const node = await calicoNode();
-  const agent = new CiliumAgent(node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  await settle(node, agent, reconciler);
+  const { node, agent, reconciler } = await meshedNode((node) => new CiliumAgent(node));
   await unlink(join(node.conf, plexusConfName));
   await agent.react();
   await eventually(async () => expect((await reconciler.reconcile()).status.state).toBe("active"));
