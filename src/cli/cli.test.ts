@@ -356,12 +356,9 @@ test("install warns of a listed directory that others than root can write to", a
   );
 });
 
-test.for(["relative/bin", "/a:/b", "/a\n/b"])(
-  "install refuses to list %j as a plugin directory",
-  async (dir, { node }) => {
-    expectFailure(await node.install("--plugin-dir", dir), "cannot be listed");
-  },
-);
+test.for(["relative/bin", "/a:/b", "/a\n/b"])("install does not list %j", async (dir, { node }) => {
+  expectFailure(await node.install("--plugin-dir", dir), "cannot be listed");
+});
 
 test("records lists pods and their networks", async ({ node, store }) => {
   await store.create(recordOf("web", ["cbr0", "default/net-a"]), emptyPlan);

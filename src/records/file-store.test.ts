@@ -333,15 +333,12 @@ test("list() says of a file with zeros in it that it is incomplete", async () =>
   expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
 });
 
-test.each([0, 1, 100, "the end but one byte"])(
-  "list() says of a file that ends after byte %s that it is incomplete",
-  async (end) => {
-    const store = await storeWithRecord();
-    const { size } = await stat(fileOf());
-    await truncate(fileOf(), typeof end === "number" ? end : size - 1);
-    expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
-  },
-);
+test.each([0, 1, 100, "the end but one byte"])("a file of %s bytes is incomplete", async (end) => {
+  const store = await storeWithRecord();
+  const { size } = await stat(fileOf());
+  await truncate(fileOf(), typeof end === "number" ? end : size - 1);
+  expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
+});
 
 test("load() rejects a file that holds another sandbox's record and plan", async () => {
   const store = await FileRecordStore.open(dir);

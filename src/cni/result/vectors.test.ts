@@ -58,10 +58,7 @@ test("the vectors contain the runs of both releases of the reference plugins", (
   expect(addOutputs.length).toBeGreaterThanOrEqual(30);
 });
 
-test.each(addOutputs)(
-  "parseResult() and formatResult() keep the printed result of network $network [R-1.0-40]",
-  ({ printed }) => {
-    const result = parseResult(JSON.parse(printed), { fallbackVersion: "" });
-    expect(JSON.stringify(formatResult(result, result.cniVersion))).toBe(printed);
-  },
-);
+test.each(addOutputs)("the printed result of $network is kept [R-1.0-40]", ({ printed }) => {
+  const result = parseResult(JSON.parse(printed), { fallbackVersion: "" });
+  expect(JSON.stringify(formatResult(result, result.cniVersion))).toBe(printed);
+});

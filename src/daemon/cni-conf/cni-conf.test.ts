@@ -282,16 +282,13 @@ test("waits for the readiness file only before it first writes its file [N-6.1a]
   expect(await node.own()).toMatchObject({ cniVersion: "1.0.0" });
 });
 
-test.each(["multus", "multus-shim", "plexus", "genie"])(
-  "never uses a configuration of type %s as primary, whatever its name",
-  async (type) => {
-    const node = await calicoNode();
-    await node.install(type);
-    await node.put("01-innocent.conf", JSON.stringify({ cniVersion: "1.0.0", name: "x", type }));
-    await node.start();
-    expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
-  },
-);
+test.each(["multus", "multus-shim", "plexus", "genie"])("%s is never a primary", async (type) => {
+  const node = await calicoNode();
+  await node.install(type);
+  await node.put("01-innocent.conf", JSON.stringify({ cniVersion: "1.0.0", name: "x", type }));
+  await node.start();
+  expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
+});
 
 test("lets the directory settle before it chooses for the first time", async () => {
   const node = await makeNode();

@@ -235,17 +235,14 @@ test.each([
   expect(lab.records.keys).toEqual([]);
 });
 
-test.each(["recorded", "forgotten"])(
-  "del() of a pod's old sandbox (%s) does not change the status of the new one",
-  async (state) => {
-    const lab = await attached();
-    lab.kernel.addNamespace("/run/netns/new");
-    const env = { CNI_CONTAINERID: "new", CNI_NETNS: "/run/netns/new" };
-    expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
-    if (state === "forgotten") await lab.records.remove({ containerId: "c1", ifName: "eth0" });
-    expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
-    expect(lab.publisher.withdrawn).toEqual([]);
-    await lab.del({ ...web, env });
-    expect(lab.publisher.withdrawn).toEqual(["default/web"]);
-  },
-);
+test.each(["recorded", "forgotten"])("del() of an old, %s one keeps the status", async (state) => {
+  const lab = await attached();
+  lab.kernel.addNamespace("/run/netns/new");
+  const env = { CNI_CONTAINERID: "new", CNI_NETNS: "/run/netns/new" };
+  expect(await lab.add({ ...web, env })).toMatchObject({ exitCode: 0 });
+  if (state === "forgotten") await lab.records.remove({ containerId: "c1", ifName: "eth0" });
+  expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.publisher.withdrawn).toEqual([]);
+  await lab.del({ ...web, env });
+  expect(lab.publisher.withdrawn).toEqual(["default/web"]);
+});

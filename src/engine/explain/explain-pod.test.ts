@@ -392,14 +392,11 @@ const pluginFailures: readonly [finding: string, message: string, step: string, 
   ["PluginFailed", "the flux capacitor is empty", "correct what the plugin's message"],
 ];
 
-test.each(pluginFailures)(
-  "explain reports %s for the plugin error: %s",
-  async (...[finding, message, step, code = 999]) => {
-    const start = 'Could not attach default/net-a (net1): plugin type="macvlan" failed (add): ';
-    const says = [`${start}${message}. ${step.charAt(0).toUpperCase()}${step.slice(1)}`];
-    await expectAdvice(adding(failed(code, message)), { finding, says });
-  },
-);
+test.each(pluginFailures)("%s explains: %s", async (...[finding, message, step, code = 999]) => {
+  const start = 'Could not attach default/net-a (net1): plugin type="macvlan" failed (add): ';
+  const says = [`${start}${message}. ${step.charAt(0).toUpperCase()}${step.slice(1)}`];
+  await expectAdvice(adding(failed(code, message)), { finding, says });
+});
 
 test("explain says who holds the addresses of an exhausted range, and names the node", async () => {
   const lease = (address: string, containerId: string) => ({

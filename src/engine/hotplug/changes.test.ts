@@ -138,13 +138,10 @@ test.each([
     configured: ["default/a"],
     expected: ["+default/a"],
   },
-])(
-  "networkChanges() with attachments that have no element $title [H-29] [H-30]",
-  ({ annotation, expected, configured = [] }) => {
-    const recorded = [attachment("default/a", "net1"), attachment("default/b", "net2")];
-    expect(changes(recorded, annotation, configured)).toEqual(expected);
-  },
-);
+])("without elements it $title [H-29] [H-30]", ({ annotation, expected, configured = [] }) => {
+  const recorded = [attachment("default/a", "net1"), attachment("default/b", "net2")];
+  expect(changes(recorded, annotation, configured)).toEqual(expected);
+});
 
 test.each([
   { title: "the only attachment", from: "a,b", to: "b", expected: [] },
