@@ -198,10 +198,10 @@ test.each<[title: string, Scene]>([
   [
     "a network of which the record does not say who requested it",
     {
-      ...{ start: "a,b", edit: "b", finding: "NotManaged" },
+      ...{ start: "a,b", edit: "b", finding: "AnnotationChanged" },
       prepare: ({ records }) =>
         records.changeAttachments(() => ({ selection: undefined as never })),
-      says: "No element of the annotation requests default/a (net1), and it is not known that one did: delete the pod to detach it.",
+      says: /Neither annotation nor configuration name default\/a \(net1\) any more/,
       shows: ["net2 default/b: ", "net1 default/a: unrequested"],
     },
   ],
@@ -217,7 +217,7 @@ test.each<[title: string, Scene]>([
     "another network in place of one, without hot-plug",
     {
       ...{ start: "a", edit: "b", finding: "AnnotationChanged", isOff: true },
-      says: "The pod was attached without network default/b, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.",
+      says: "The pod was attached without network default/b, which the annotation names since then: networks are attached when a pod starts, so create it again.",
       shows: ["- default/b: ", "net1 default/a: unrequested"],
     },
   ],
@@ -285,7 +285,7 @@ test("explain says that a running pod keeps its default network", async () => {
   expect((await explain(pod, await pod.again())).advice).toEqual({
     ...{ finding: "AnnotationChanged", ok: false },
     sentence:
-      "The pod was attached without network kube-system/other, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again.",
+      "The pod was attached without network kube-system/other, which the annotation names since then: networks are attached when a pod starts, so create it again.",
   });
 });
 
@@ -299,6 +299,26 @@ test("explain hides what an edit removed and could not detach, without hot-plug"
   });
   pod.lab.config = { ...pod.lab.config, hotPlug: false };
   expect(rows(await explain(pod, outcome))).toEqual([]);
+});
+
+test.each([
+  { from: ["extra"], to: [], hotPlug: true, says: "any more: to detach it" },
+  { from: ["extra"], to: [], hotPlug: false, says: "any more: to detach it" },
+  { from: [], to: ["extra"], hotPlug: true, says: "since then: to attach it" },
+  { from: [], to: ["extra"], hotPlug: false, says: "since then: to attach it" },
+])("a running pod is fine after defaultNetworks changed: $from, $to, $hotPlug", async (scene) => {
+  const prepare = ({ source }: EngineLab): void => {
+    for (const name of ["cluster", "extra"])
+      source.addNad(`kube-system/${name}`, network(name, "ptp"));
+  };
+  const config = { clusterNetwork: "cluster", defaultNetworks: scene.from };
+  const pod = await hotPlugLab("", {}, { conf: {}, config, prepare });
+  pod.lab.config = { ...pod.lab.config, defaultNetworks: scene.to, hotPlug: scene.hotPlug };
+  const { advice } = await explain(pod, await pod.again());
+  expect(advice).toMatchObject({ finding: "AnnotationChanged", ok: true });
+  expect(advice.sentence).toContain(`${scene.says}, create the pod again`);
+  expect(pod.lab.engine.findings.all()).toEqual([]);
+  expect(pod.newEvents().join()).not.toContain("NotManaged");
 });
 
 test("explain shows what is to be plugged before the first attempt, and what all pods get", async () => {

@@ -61,7 +61,7 @@ export async function explainNetworks(
   return { networks, problems: problems.map(explainedProblem) };
 }
 
-const noChanges: PodChanges = { additions: [], removals: [], unknown: [] };
+const noChanges: PodChanges = { additions: [], removals: [] };
 
 /** Each planned or unplannable network with what the pod has of it; then what else the pod has. */
 function compared(
@@ -94,10 +94,12 @@ function compared(
   return [
     ...unknownDefault.map(({ name: network, explained }) => ({ network, ...explained })),
     ...planned.map((each) => {
-      const { displayName: network, isDefault, list } = each;
+      const { displayName: network, isDefault, list, selection } = each;
       const plugins = list.plugins.map(({ type }) => type);
       const has = isDefault ? taken(network, isDefault) : present(network);
-      return { network, isDefault, cniName: list.name, plugins, ...requestsOf(each), ...has };
+      const isConfigured = selection === undefined && has?.ifName === undefined;
+      const named = { network, isDefault, ...(isConfigured && { isConfigured }) };
+      return { ...named, cniName: list.name, plugins, ...requestsOf(each), ...has };
     }),
     ...[...unplanned]
       .filter((network) => !names.has(network))

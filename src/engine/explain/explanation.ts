@@ -34,6 +34,8 @@ export interface ExplainedNetwork {
   readonly cniArgs?: CniArgs;
   /** Whether its definition has changed since it was attached. @default false, or not known */
   readonly isOutdated?: boolean;
+  /** Whether the pod lacks it, and only the configuration names it, for pods to come. @default false */
+  readonly isConfigured?: boolean;
   /** Whether the pod has it although neither annotation nor configuration request it. @default false */
   readonly isUnrequested?: boolean;
   /** What hot-plug still has to do, or could not; absent when it has done all. */

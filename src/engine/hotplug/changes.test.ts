@@ -190,14 +190,6 @@ test("networkChanges() adds the network of the default network, which counts for
   expect(additions).toHaveLength(1);
 });
 
-test("networkChanges() does not know what requested a definition's network without an element", () => {
-  const names = ["extra", "default/a", "default/b", "default/c"];
-  const attachments = names.map((name, i) => attachment(name, `net${i + 1}`));
-  const configured = ["default/a"];
-  const { unknown } = networkChanges({ attachments }, selectionsOf("b"), { configured });
-  expect(unknown.map(({ displayName }) => displayName)).toEqual(["default/c"]);
-});
-
 test.each([
   { title: "the one of its interface", from: "b@x1,a@x2", to: "a@x2", expected: ["a: x2"] },
   { title: "none of another network", from: "b@x1", to: "a@x1", expected: ["a: none"] },

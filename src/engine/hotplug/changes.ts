@@ -9,8 +9,6 @@ export interface NetworkChanges {
   readonly removals: readonly RecordedAttachment[];
   /** In the order of the annotation. */
   readonly additions: readonly Addition[];
-  /** Attachments of definitions that neither the annotation nor the configuration requests any more. */
-  readonly unknown: readonly RecordedAttachment[];
 }
 
 /** An element to attach. */
@@ -32,9 +30,9 @@ interface ChangeOptions {
  * An attachment stays if it is as an element requests; texts and orders do not matter. What is not
  * attached is removed, and added again if it is still requested.
  *
- * Only attachments whose record has an element can be removed: all others are configured, or of
- * another release. They count for elements with their network, configured ones only if the element
- * requests nothing else.
+ * Only attachments whose record has an element can be removed: the pod has all others by
+ * configuration, perhaps a former one. They count for elements with their network, and those of the
+ * present configuration only if the element requests nothing else.
  */
 export function networkChanges(
   { attachments }: Pick<AttachmentRecord, "attachments">,
@@ -67,14 +65,12 @@ export function networkChanges(
     (selection, each) =>
       (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
   ]);
-  const isUnknown = (each: RecordedAttachment): boolean =>
-    !stay.has(each) && each.displayName.includes("/") && !configured.includes(each.displayName);
   const additions = added
     .map((selection) => ({ selection, renewed: renewals.get(selection) }))
     .filter(({ renewed }) => isPart(renewed?.ifName));
   // What no element requests any more cannot be refreshed.
   const removals = refreshed === undefined || additions.length > 0 ? going : [];
-  return { removals, additions, unknown: others.filter(isUnknown) };
+  return { removals, additions };
 }
 
 /** Whether an attachment without an element is what an element requests. */

@@ -36,7 +36,7 @@ export function changesOf(
     const selections = parseNetworkSelections(text, { podNamespace: pod.namespace });
     return networkChanges(record, selections, options);
   } catch (error) {
-    return { removals: [], additions: [], unknown: [], invalid: asCniError(error) };
+    return { removals: [], additions: [], invalid: asCniError(error) };
   }
 }
 

@@ -10,7 +10,7 @@ import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
-import { conditionOf, notManaged } from "./reports/conditions.ts";
+import { conditionOf } from "./reports/conditions.ts";
 import { type HotPlugOutcome, problemsOf } from "./reports/outcome.ts";
 import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
@@ -91,8 +91,7 @@ export class HotPlug {
     const { pod, record, refreshed } = sandbox;
     found.push(...[defaultNetworkEdit(config, record, pod) ?? []].flat());
     const changes = changesOf(config, record, { ...pod, refreshed });
-    const { additions, removals, invalid, unknown } = changes;
-    if (unknown.length > 0) found.push(notManaged(unknown));
+    const { additions, removals, invalid } = changes;
     if (additions.length + removals.length === 0)
       return invalid === undefined ? settled : rejected(invalid);
     return this.#sandboxes.run(config, sandbox, (at) => changeNetworks({ ...sandbox, ...at }));
@@ -124,6 +123,5 @@ function rejected(error: CniError): HotPlugOutcome {
 
 function isUnchanged(config: EngineConfig, record: AttachmentRecord, pod: Pod): boolean {
   if (defaultNetworkEdit(config, record, pod) !== undefined) return false;
-  const changes = changesOf(config, record, pod);
-  return isSettled(changes) && changes.unknown.length === 0;
+  return isSettled(changesOf(config, record, pod));
 }

@@ -9,7 +9,7 @@ import {
   definitionChanged,
   keyUnknown,
   networkAdded,
-  networkRemoved,
+  networksDiffer,
   requestIgnored,
   statusPending,
 } from "./attached.ts";
@@ -54,7 +54,7 @@ const rules: readonly Rule[] = [
   requestIgnored,
   keyUnknown,
   definitionChanged,
-  networkRemoved,
+  networksDiffer,
 ];
 
 function notHere({ pod, node, sourceProblem }: Facts): Condition | undefined {

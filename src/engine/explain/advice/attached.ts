@@ -7,9 +7,9 @@ import { explained } from "./sentence.ts";
 /* Rules about pods that are attached. */
 
 export function networkAdded({ networks }: Facts): Condition | undefined {
-  const added = networks.find(({ ifName }) => ifName === undefined);
+  const added = networks.find(({ ifName, isConfigured }) => ifName === undefined && !isConfigured);
   if (added === undefined) return undefined;
-  const message = `The pod was attached without network ${added.network}, which the annotation or the configuration names since then: networks are attached when a pod starts, so create it again`;
+  const message = `The pod was attached without network ${added.network}, which the annotation names since then: networks are attached when a pod starts, so create it again`;
   return { reason: "AnnotationChanged", message, lacksNetworks: true };
 }
 
@@ -41,11 +41,16 @@ export function definitionChanged({ networks, pod, isHotPluggable }: Facts): Con
   return { reason: "DefinitionChanged", message };
 }
 
-/** Without hot-plug, which would unplug the network. */
-export function networkRemoved({ networks }: Facts): Condition | undefined {
-  const removed = networks.find(({ isUnrequested }) => isUnrequested === true);
-  if (removed === undefined) return undefined;
-  const message = `All networks are attached: ${listOf(networks)}. Neither annotation nor configuration name ${removed.network} (${removed.ifName}) any more: to detach it, create the pod again`;
+/** The pod has all that it asks for, but would start with other networks. */
+export function networksDiffer({ networks }: Facts): Condition | undefined {
+  const other = networks.find((each) => each.isUnrequested === true || each.isConfigured === true);
+  if (other === undefined) return undefined;
+  const { network, ifName } = other;
+  const what =
+    ifName === undefined
+      ? `The configuration names ${network} since then: to attach it`
+      : `Neither annotation nor configuration name ${network} (${ifName}) any more: to detach it`;
+  const message = `All networks are attached: ${listOf(networks)}. ${what}, create the pod again`;
   return { reason: "AnnotationChanged", message };
 }
 

@@ -61,13 +61,6 @@ export function conditionOf(problem: HotPlugProblem): Condition {
   return { reason: "InterfaceAddRejected", message, next, lacksNetworks: true, isQuiet };
 }
 
-/** It is not known who requested what the pod has. */
-export function notManaged(unknown: readonly NamedAttachment[]): Condition {
-  const names = unknown.map(nameOf).join(", ");
-  const message = `no element of the annotation requests ${names}, and it is not known that one did: delete the pod to detach it`;
-  return { reason: "NotManaged", message };
-}
-
 /** A network of a pod, as texts name it. */
 export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
 
