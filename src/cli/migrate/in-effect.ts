@@ -1,7 +1,7 @@
 import { basename } from "node:path/posix";
-import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { type JsonObject, objectsOf, quoteValue } from "#lib/json.ts";
 import { hostMountPath, type MultusContainer } from "./multus-container.ts";
-import type { MultusConfiguration, MultusParts } from "./multus-files.ts";
+import { cniTypes, type MultusConfiguration, type MultusParts } from "./multus-files.ts";
 import {
   argumentDefaults,
   type Effective,
@@ -32,11 +32,14 @@ export function inEffect(parts: MultusParts): {
   const thick = containers.find(({ kind }) => kind === "thick");
   const effective = [...used, ...[...files, ...alone].map((each) => plain(each, thick?.onHost))];
   for (const each of effective) checkProvided(each, effective);
-  const unused = entries.filter(({ source }) => !effective.some((each) => each.source === source));
+  const { used: inUse = [], unused = [] } = Object.groupBy(configurations, ({ source }) =>
+    effective.some((each) => each.source === source) ? "used" : "unused",
+  );
   return {
     effective,
     notes: [
       ...unused.map(unusedNote),
+      ...inUse.flatMap(listNotes),
       ...containers.flatMap(placementNotes),
       ...parts.dynamicNetworks.map(hotPlugNote),
     ],
@@ -154,6 +157,21 @@ function fileOnNode({ flags, onHost }: MultusContainer): string {
 
 function unusedNote({ source }: MultusConfiguration): MigrationNote {
   return { source, key: "all keys", note: "left out: Multus does not use this entry" };
+}
+
+/** What else the list with Multus's plugin has: plexusd makes its own from the primary CNI's. */
+function listNotes({ source, list = {} }: MultusConfiguration): MigrationNote[] {
+  const { cniVersion, name, type, plugins, ...flags } = list;
+  const flagNotes = Object.entries(flags).map(([key, value]) => {
+    const note = `left out: plexusd takes it from the primary CNI's file; if you need ${quoteValue(value)}, set it there`;
+    return { source, key, note };
+  });
+  const pluginNotes = objectsOf(plugins).flatMap((plugin, i) => {
+    if (cniTypes.includes(plugin.type)) return [];
+    const note = `left out: pods lose the plugin ${quoteValue(plugin.type)}. Add it to the plugins of the default network: to the primary CNI's file, or to \`delegates\`. The agent of a service mesh adds its own (docs/operations/service-meshes.md)`;
+    return [{ source, key: `plugins[${i}]`, note }];
+  });
+  return [...flagNotes, ...pluginNotes];
 }
 
 function placementNotes({ source, placement }: MultusContainer): MigrationNote[] {

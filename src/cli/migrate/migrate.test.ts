@@ -254,6 +254,41 @@ test("migrate prints the usage without a file or with an unknown output format",
   expect(wrong.err).toMatch(/: --output must be yaml, values, configmap or json: "toml"$/);
 });
 
+test("a list that Multus generated for CNI 1.0.0 is converted as the configuration of one plugin", async () => {
+  const { cniVersion, name, ...plugin } = thinConf;
+  const list = JSON.stringify({ cniVersion: "1.0.0", name, plugins: [plugin] });
+  const { out } = await migrate({ "00-multus.conflist": list });
+
+  expect(parse(out)).toEqual({
+    ...{ capabilities: { portMappings: true }, namespaceIsolation: true },
+    ...likeMultus,
+  });
+});
+
+test("the plugins beside Multus, and the keys of its list, are noted wherever the list is", () => {
+  const list = JSON.stringify({
+    ...{ cniVersion: "1.0.0", name: "n", disableCheck: true },
+    plugins: [{ type: "tuning" }, { type: "multus" }, { type: "portmap", capabilities: {} }],
+  });
+  const args = ["--multus-conf-file=/tmp/multus-conf/a"];
+  const volumes = [{ name: "cfg", configMap: { name: "c" } }];
+  const volumeMounts = [{ name: "cfg", mountPath: "/tmp/multus-conf" }];
+  const containers = [{ command: ["/thin_entrypoint"], args, volumeMounts }];
+  const spec = { template: { spec: { containers, volumes } } };
+  const manifest = { kind: "ConfigMap", metadata: { name: "c" }, data: { a: list } };
+  const items = [manifest, { kind: "DaemonSet", spec }];
+
+  for (const text of [list, JSON.stringify({ kind: "List", items })]) {
+    const { notes } = convert(findMultus(text, "f"));
+    const found = notes.filter(({ key }) => /^(plugins|disable)/.test(key));
+    expect(found.map(({ key, note }) => [key, note])).toEqual([
+      ["disableCheck", expect.stringContaining("if you need true, set it there")],
+      ["plugins[0]", expect.stringContaining('pods lose the plugin "tuning". Add it to')],
+      ["plugins[2]", expect.stringContaining('pods lose the plugin "portmap". Add it to')],
+    ]);
+  }
+});
+
 test("keys of Multus are read in any case, as by Multus, and the last of several counts", () => {
   const { configuration, notes } = convertOne({
     ...{ NamespaceIsolation: true, clusternetwork: "other", ClusterNetwork: "net" },

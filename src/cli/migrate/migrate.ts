@@ -24,7 +24,7 @@ which overrides the DaemonSet's arguments. If the files do not tell what Multus 
 fails and names the file of a node that does.
 
 The configuration accepts what Multus accepts (strictness: multus). Comments at its end say when to
-change that, and list each key and argument that has no counterpart and what to do about it.`,
+change that, and list each key, argument and plugin without a counterpart and what to do about it.`,
   flags: {
     output: choiceFlag(["yaml", "values", "configmap", "json"], {
       short: "o",

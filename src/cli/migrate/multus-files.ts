@@ -17,6 +17,8 @@ export interface MultusConfiguration {
   /** Of the CNI configuration (thin, or the thick shim's), or of the thick daemon. */
   readonly kind: "cni" | "daemon";
   readonly keys: JsonObject;
+  /** The list that Multus's plugin is in. */
+  readonly list?: JsonObject;
   /** Absent for a file: it is in effect on the node that it comes from. */
   readonly entry?: ConfigMapEntry;
 }
@@ -32,7 +34,8 @@ export interface MultusParts {
 /** The limit of a file in characters: a ConfigMap cannot be longer. */
 const maxLength = 1 << 20;
 
-const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
+/** The types of Multus's plugin: thin, and the thick shim's. */
+export const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 
 /** Keys by which the thick daemon's file is recognized: no other file has them. */
 const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
@@ -104,7 +107,13 @@ function inConfiguration(written: JsonObject, source: string): MultusConfigurati
   const keys = asInTable(written);
   if (cniTypes.includes(keys.type)) return [{ source, kind: "cni", keys }];
   if (Array.isArray(keys.plugins)) {
-    return objectsOf(keys.plugins).flatMap((plugin) => inConfiguration(plugin, source));
+    const plugins = objectsOf(keys.plugins).flatMap((plugin) => inConfiguration(plugin, source));
+    // libcni gives a plugin the name of its list.
+    return plugins.map((each) => ({
+      ...each,
+      keys: { name: keys.name ?? "", ...each.keys },
+      list: keys,
+    }));
   }
   const isDaemons = keys.type === undefined && daemonKeys.some((key) => key in keys);
   return isDaemons ? [{ source, kind: "daemon", keys }] : [];
