@@ -4,7 +4,8 @@ import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { type JsonObject, objectsOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { ExplainedNetwork } from "./explanation.ts";
+import { lastAdd } from "./advice/facts.ts";
+import type { CallRecord, ExplainedNetwork } from "./explanation.ts";
 
 /** A network that the pod has, or whose ADD failed. */
 export interface AttachedNetwork {
@@ -15,14 +16,21 @@ export interface AttachedNetwork {
   readonly recorded?: RecordedAttachment;
 }
 
+/** What Plexus knows of its own calls for a pod. */
+export interface AttachedBefore {
+  readonly record: AttachmentRecord | undefined;
+  readonly calls: readonly CallRecord[];
+}
+
 /** The pod's networks by its record, or else by the status that another meta-plugin wrote. */
 export async function attachedTo(
   { multusFiles }: EngineDeps,
   pod: PodState,
-  record: AttachmentRecord | undefined,
+  { record, calls }: AttachedBefore,
 ): Promise<AttachedNetwork[]> {
   if (record !== undefined) return record.attachments.map(fromRecord);
-  const entries = pod.phase === "Running" ? currentEntries(pod) : [];
+  const mayBeOfOther = pod.phase === "Running" && lastAdd(calls) === undefined;
+  const entries = mayBeOfOther ? currentEntries(pod) : [];
   const ofMultus = await multusFiles.containers().catch(() => []);
   return entries.map(fromStatus(ofMultus.length > 0 ? "Multus" : "another meta-plugin"));
 }

@@ -551,6 +551,19 @@ test("explain reports a pod that Multus attached", async () => {
   expect((await explain(gone)).advice.sentence).toContain("will not start again");
 });
 
+test.each([{ podIps: ["10.0.0.1"] }, { podIps: [] }])(
+  "explain says that Plexus detached a pod which counts as running: $podIps",
+  async (scene) => {
+    const { networks, advice } = await explain({
+      pod: { ...ofMultus.pod, podIps: scene.podIps },
+      after: async (lab) => void (await lab.del({ pod: "default/web/uid-1" })),
+    });
+    expect(advice).toMatchObject({ finding: "NotAttachedYet", ok: false });
+    expect(advice.sentence).toContain("The last sandbox of default/web was detached");
+    expect(networks.map(({ ifName }) => ifName)).toEqual([undefined, undefined]);
+  },
+);
+
 test("explain reads what another meta-plugin wrote as far as it can", async () => {
   const status = (...entries: object[]): Scenario => ({
     ...ofMultus,

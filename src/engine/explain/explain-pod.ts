@@ -24,7 +24,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { statusEntries } from "#npwg/network-status.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { addressHolders } from "./address-holders.ts";
-import { attachedTo } from "./attached-network.ts";
+import { type AttachedBefore, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
 import { explainNetworks } from "./explain-networks.ts";
 import {
@@ -60,10 +60,11 @@ export async function explainPod(
   const { pod, known, sourceProblem } = await lookUp(deps, name, options);
   const recorded = await recordsByAge(deps, name, pod);
   const record = recorded.at(-1);
+  const calls = deps.history.of(pod ?? name);
   const isHere = options.node.name === "" || pod?.node === options.node.name;
   const isServed = pod !== undefined && !pod.hostNetwork && isHere;
   const explained = isServed
-    ? await networksOf(deps, { ...options, pod, record })
+    ? await networksOf(deps, { ...options, pod, record, calls })
     : { networks: [], problems: [] };
   const config = { ...defaultEngineConfig, ...deps.config() };
   const isHotPluggable = mayHotPlug(config, name.namespace);
@@ -77,7 +78,7 @@ export async function explainPod(
     record: record && (await explainedRecord(deps, record)),
     hotPlug: last && { ...last, problems: last.problems.map(explainedProblem) },
     published: publishedBy(pod),
-    calls: deps.history.of(pod ?? name),
+    calls,
   });
   const facts = omitUndefined({
     ...explanation,
@@ -167,9 +168,9 @@ async function explainedRecord(
 
 async function networksOf(
   deps: EngineDeps,
-  of: ExplainOptions & { readonly pod: PodState; readonly record: AttachmentRecord | undefined },
+  of: ExplainOptions & AttachedBefore & { readonly pod: PodState },
 ): Promise<Pick<Explanation, "networks" | "problems">> {
   const find: CallHost["find"] = (_, types) => Promise.all(types.map(of.findPlugin));
-  const attached = await attachedTo(deps, of.pod, of.record);
+  const attached = await attachedTo(deps, of.pod, of);
   return explainNetworks(contextWithoutCall(deps, of.conf, find), { ...of, attached });
 }

@@ -141,7 +141,7 @@ test.each<[title: string, Facts, sentence: string]>([
     `${invalidText}; the pod keeps its networks until then.`,
   ],
   ["that starts with it", { ...attached, pod: pending, problems: [invalid] }, `${invalidText}.`],
-  ["that ends with it", { ...attached, pod: terminating, problems: [invalid] }, `${invalidText}.`],
+  ["that ends with it", { ...attached, pod: terminating, problems: [invalid] }, all],
   ["without a record with it", { ...unrecorded, problems: [invalid] }, `${invalidText}.`],
   // What the next ADD would find.
   [
@@ -174,6 +174,16 @@ test.each<[title: string, Facts, sentence: string]>([
     "Pods and definitions cannot be looked up (no answer): check what the message names: the connection to the API server, the permissions of plexusd's service account, or the API server's load.",
   ],
   // Its end.
+  [
+    "that terminates, with an edited annotation",
+    { ...attached, pod: terminating, networks: [eth0, net1, absent] },
+    all,
+  ],
+  [
+    "that terminates, with a changed definition",
+    { ...attached, pod: terminating, networks: [eth0, { ...net1, isOutdated: true }] },
+    all,
+  ],
   [
     "that has succeeded",
     {

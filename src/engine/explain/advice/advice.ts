@@ -38,6 +38,7 @@ const rules: readonly Rule[] = [
   notHere,
   ofHostNetwork,
   detachFailed,
+  terminating,
   annotationInvalid,
   addFailed,
   givenUp,
@@ -100,6 +101,13 @@ function detachFailed({ pod, record, calls }: Facts): Condition | undefined {
     "the runtime retries the DEL",
   );
   return { ...found, lacksNetworks: false };
+}
+
+/** Neither its annotation nor its definitions matter any more. */
+function terminating(facts: Facts): Condition | undefined {
+  const { pod, record } = facts;
+  const isLast = pod.isTerminating === true && record !== undefined && record.add === undefined;
+  return isLast ? attachedAsAsked(facts) : undefined;
 }
 
 function annotationInvalid(facts: Facts): Condition | undefined {
@@ -188,7 +196,8 @@ function unattached(facts: Facts): Condition | undefined {
     const message = `Plexus does not know what the pod is attached to: ${lost}; delete the pod, so that it starts anew, and see what kubectl plexus doctor names`;
     return { reason: "RecordDamaged", message };
   }
-  if (pod.phase !== "Running") return notAttachedYet(pod, calls);
+  // Its ADD and the DEL after it succeeded, whatever phase and status the pod keeps.
+  if (pod.phase !== "Running" || lastAdd(calls) !== undefined) return notAttachedYet(pod, calls);
   if (missing.length > 0) return notAttached(missing);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
   if (other === undefined) {

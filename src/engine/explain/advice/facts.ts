@@ -21,7 +21,7 @@ export type Rule = (facts: Facts) => Condition | undefined;
 
 /** Attached, and not by another meta-plugin alone. */
 export function isRunning({ pod, record }: Facts): boolean {
-  return pod.phase === "Running" && pod.isTerminating !== true && record !== undefined;
+  return pod.phase === "Running" && record !== undefined;
 }
 
 /** What is known of the last ADD. */
