@@ -6,7 +6,7 @@ import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { Daemon } from "../../support/daemon.ts";
 import type { HostState, HostStateKind } from "../../support/host-state.ts";
-import { bridge, defaultRoutes, hostLocal, ptp } from "../../support/networks.ts";
+import { bridge, chained, defaultRoutes, hostLocal, ptp } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { PlexusNode } from "../../support/node/plexus-node.ts";
 import type { TestPod } from "../../support/node/test-pod.ts";
@@ -46,22 +46,25 @@ export class HotPlugNode implements AsyncDisposable {
   }
 
   /**
-   * Networks: the default network `main`, and the definitions `front`, `back` and `routed`. `back`
+   * Networks: the default network `main`, and the definitions `front`, `back`, `routed` and `shaped`. `back`
    * names the marker of a bridge, as KubeVirt's definitions do [D-35]. `main` and `routed` have
-   * default routes of both families.
+   * default routes of both families. `shaped` limits a pod that asks for that.
    */
   static async create(more: JsonObject = {}): Promise<HotPlugNode> {
     const self = new HotPlugNode(await PlexusNode.create(), await FakeApiServer.start());
     const { node, api, binDir, confDir } = self;
     for (const dir of [binDir, confDir]) await mkdir(dir);
     await symlink(cniPluginDir(), join(binDir, "real"));
-    for (const type of ["ptp", "bridge", "host-local"])
+    for (const type of ["ptp", "bridge", "host-local", "bandwidth"])
       await copyFile(strikingPlugin, join(binDir, type));
     await copyFile(node.shim, join(binDir, "plexus"));
     await writeFile(self.eventsFile, "");
     await writeFile(join(confDir, "10-main.conflist"), JSON.stringify(ptp("main", 20, dual(20))));
     const marker = { "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/back" };
     const back = nad("back", bridge("back", 22), { annotations: marker });
+    const shaping = { type: "bandwidth", capabilities: { bandwidth: true } };
+    const shaped = nad("shaped", chained(bridge("shaped", 24), shaping));
+    api.put("network-attachment-definitions", shaped as JsonObject);
     const routed = nad("routed", bridge("routed", 23, dual(23)));
     api.put("network-attachment-definitions", routed as JsonObject);
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
@@ -173,7 +176,7 @@ export class HotPlugNode implements AsyncDisposable {
 
   /** Attaches and detaches a pod, after which only what plugins keep for good is there, such as bridges. */
   async warmUp(): Promise<void> {
-    const pod = await this.pod("first", "front,back,routed");
+    const pod = await this.pod("first", "front,back,routed,shaped");
     await pod.sandbox.mustDel();
     this.#untouched = await this.node.hostState();
   }

@@ -61,6 +61,19 @@ needsPlexusd("it watches pods", () => {
     expect(await host.left()).toEqual([]);
   });
 
+  test("a network without limits that is unplugged leaves the limits of another attachment of it", async () => {
+    const bandwidth = { egressRate: 4_000_000, egressBurst: 400_000 };
+    const limited = { name: "shaped", bandwidth };
+    const pod = await host.pod("limited", [limited, { name: "shaped" }]);
+    const devices = async () => (await host.node.lab.run("ip", "-o", "link")).match(/bwp\w+/g);
+    expect(await devices()).toHaveLength(1);
+    pod.edit([limited]);
+    await pod.becomes("net1 shaped");
+    expect(await devices()).toHaveLength(1);
+    await pod.sandbox.mustDel();
+    expect(await host.left()).toEqual([]);
+  });
+
   test("a pod keeps its default routes while networks with some are plugged and unplugged [H-37]", async () => {
     const element = { name: "routed", "default-route": [] };
     const pod = await host.pod("routes", JSON.stringify([element]));

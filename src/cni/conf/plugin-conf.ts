@@ -85,3 +85,8 @@ export function ipamType(conf: Json | undefined): string | undefined {
   const type = types.at(-1);
   return typeof type === "string" && isPlainName(type) ? type : undefined;
 }
+
+/** Whether limits are for what a pod sends: only then `bandwidth` makes a device. */
+export function limitsEgress(limits: Json | undefined): boolean {
+  return membersOf(limits, "egressrate").some((rate) => rate !== 0 && rate !== null);
+}

@@ -88,6 +88,21 @@ test("hotPlug() unplugs a network: mark, plugin, record without it, status [H-35
   expect(pod.newEvents()).toEqual(["RemovedInterface: Remove net1 from default/a"]);
 });
 
+test("hotPlug() leaves the device with which bandwidth limits another attachment of the network", async () => {
+  const pod = await hotPlugLab("a");
+  const shaping = { type: "bandwidth", capabilities: { bandwidth: true } };
+  const shaped = { ...network("shaped"), plugins: [{ type: "bridge" }, shaping] };
+  pod.lab.source.addNad("default/shaped", shaped);
+  const limited = { name: "shaped", bandwidth: { egressRate: 8000, egressBurst: 8000 } };
+  await pod.edit([{ name: "a" }, limited, { name: "shaped" }]);
+  pod.lab.plugins.calls.length = 0;
+  await pod.edit([{ name: "a" }, limited]);
+  expect(pod.lab.plugins.log("DEL")).toEqual(["bridge DEL net3"]);
+  expect(await pod.recorded()).toHaveLength(3);
+  await pod.edit("a");
+  expect(pod.lab.plugins.log("DEL").slice(1)).toEqual(["bandwidth DEL net2", "bridge DEL net2"]);
+});
+
 test("hotPlug() unplugs the last first, then plugs in the annotation's order [H-20] [H-27]", async () => {
   const pod = await hotPlugLab("a,b");
   await pod.edit("c@net9,c,a@x1");

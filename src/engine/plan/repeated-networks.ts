@@ -1,6 +1,6 @@
-import type { PluginConf } from "#cni/conf/plugin-conf.ts";
+import { limitsEgress, type PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
-import { type Json, type JsonObject, membersOf } from "#lib/json.ts";
+import { type JsonObject, membersOf } from "#lib/json.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import type { PlanProblem } from "./problems.ts";
 
@@ -48,9 +48,4 @@ function keptBy(
   if (type === "portmap" && capabilities.portMappings && hasPorts) return "its port mapping rules";
   const isLimited = limitsEgress(raw) || (capabilities.bandwidth && limitsEgress(bandwidth));
   return type === "bandwidth" && isLimited ? "its shaping device" : undefined;
-}
-
-/** The plugin adds a device only to limit what a pod sends. */
-function limitsEgress(limits: Json | undefined): boolean {
-  return membersOf(limits, "egressrate").some((rate) => rate !== 0 && rate !== null);
 }

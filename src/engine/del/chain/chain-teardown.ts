@@ -16,6 +16,7 @@ import {
   namespaceIsGone,
   othersAt,
 } from "./netns.ts";
+import { wouldTakeShaping } from "./shaping-device.ts";
 
 /**
  * Detaches one attachment: runs the DELs of its chain up to the first that fails and cannot be given
@@ -37,6 +38,7 @@ import {
  * - a plugin whose device another sandbox has now is not executed: it would reset the device there.
  *   Only its IPAM plugin is, and the last sandbox with the device releases it. While the other one
  *   is being attached, the teardown fails.
+ * - `bandwidth` is not executed where it would take another attachment's device: {@link wouldTakeShaping}.
  * - what others have is asked again after a plugin that was slow; also whether they have the path of
  *   the namespace, which plugins then do not get.
  * - after a plugin that succeeds without a namespace but keeps its address (`host-device`), its
@@ -104,7 +106,8 @@ class ChainTeardown {
         await this.#leaveDevice(call, held);
         continue;
       }
-      const failed = await this.#detach(call);
+      const isLeft = wouldTakeShaping(call, this.#chain);
+      const failed = isLeft ? undefined : await this.#detach(call);
       if (failed !== undefined && mayHaveRun) await this.#handle(failed);
       this.#noteDone(position);
     }
