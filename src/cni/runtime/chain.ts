@@ -18,8 +18,8 @@ import { type AddedNetwork, inListVersion, readAddOutput } from "./delegate-outp
 /** How the plugins of an ADD are run. */
 export interface AddOptions {
   readonly run: RunDelegate;
-  /** Gets each plugin's result before the next one is run, as {@link delCalls} takes it. */
-  readonly onResult?: (raw: JsonObject) => void;
+  /** Gets each plugin's result before the next one is run. */
+  readonly onResult?: (added: AddedNetwork) => Promise<void>;
 }
 
 /**
@@ -41,7 +41,7 @@ export async function addNetwork(
     const call = attachmentCall({ list, plugin, rt }, "ADD", added?.raw ?? rt.prevResult);
     const { stdout } = await execute(call, run);
     added = readAddOutput(stdout, list.cniVersion, call);
-    onResult?.(added.raw);
+    await onResult?.(added);
   }
   if (added === undefined) throw new CniError("InvalidNetworkConfig", "no plugins in list");
   return added;

@@ -5,6 +5,7 @@ import type { Result } from "#cni/result/result.ts";
 import { type AddOptions, addNetwork } from "#cni/runtime/chain.ts";
 import { type DelegateOutcome, type RunDelegate, wasExecuted } from "#cni/runtime/delegate.ts";
 import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
+import type { AddedNetwork } from "#cni/runtime/delegate-output.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { removesByAddress } from "#engine/del/chain/held-address.ts";
 import { provideDeviceInfo } from "#engine/network-status/device-info.ts";
@@ -20,6 +21,12 @@ import { claimDevices } from "./claim-devices.ts";
 import { type KernelInterfaces, kernelInterfaces } from "./kernel-interfaces.ts";
 import { namingLinks } from "./named-links.ts";
 import { requiringAll } from "./required-plugins.ts";
+
+/** Networks to attach. */
+interface NetworksToAttach extends Pick<AttachmentPlan, "attachments" | "recordBytes"> {
+  /** Is awaited after each plugin, with what its network has by then. */
+  readonly afterPlugin?: (partial: Attached) => Promise<void>;
+}
 
 interface AttachedNetworks {
   readonly attached: readonly Attached[];
@@ -40,7 +47,7 @@ interface AttachedNetworks {
 export async function attachNetworks(
   ctx: CallContext,
   record: AddRecord,
-  { attachments, recordBytes }: Pick<AttachmentPlan, "attachments" | "recordBytes">,
+  { attachments, recordBytes, afterPlugin }: NetworksToAttach,
 ): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
@@ -52,9 +59,11 @@ export async function attachNetworks(
     record.note(planned, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;
-    const onResult = (raw: JsonObject): void => {
-      checkSizeWithResults(recordBytes, [...attached, { planned, raw, ignoredRequests: [] }]);
-      partialResult = raw;
+    const onResult = async (added: AddedNetwork): Promise<void> => {
+      const partial = { planned, ...added, ignoredRequests: [] };
+      checkSizeWithResults(recordBytes, [...attached, partial]);
+      partialResult = added.raw;
+      await afterPlugin?.(partial);
     };
     const { run, progress } = observed(delegates, (started) => {
       record.note(planned, {}, partialResult);

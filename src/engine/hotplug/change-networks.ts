@@ -161,10 +161,15 @@ async function attachOrUndo(
   await record.updateAhead();
   await ctx.deps.records.flush();
   try {
-    const networks = { attachments: [planned], recordBytes };
+    const keepRoutes = (added: Attached) => withoutDefaultRoutes(ctx, netns, { added, others });
+    // Not only at the end, as a further plugin may hang. But `sbr` moves routes to its own table.
+    const afterPlugin = async (partial: Attached): Promise<void> => {
+      if (!usesRoutes(planned)) await keepRoutes(partial);
+    };
+    const networks = { attachments: [planned], recordBytes, afterPlugin };
     const { attached, kernel } = await attachNetworks(ctx, record, networks);
     const [added] = attached as readonly [Attached];
-    const routed = await withoutDefaultRoutes(ctx, netns, { added, others });
+    const routed = await keepRoutes(added);
     record.noteAttached([routed], await kernel);
     await record.update(await statusOfRecord(ctx, record.current));
     emitAttached(ctx, pod, [routed]);
@@ -173,6 +178,10 @@ async function attachOrUndo(
     for (const left of await rollBack(ctx, record)) log.failed("remove", planned, left);
     throw error;
   }
+}
+
+function usesRoutes({ list }: PlannedAttachment): boolean {
+  return list.plugins.some(({ type }) => type === "sbr");
 }
 
 /** The plugin of another network may have made the interface: undoing this one would remove it. */

@@ -186,13 +186,17 @@ function routed({ kernel }: EngineLab, gateways: readonly string[]) {
 const viaEth0 = ["via 10.9.0.1 dev eth0 metric 100", "via fd09::1 dev eth0 metric 1124"];
 
 /** A pod whose primary network and `b` have default routes of both families. */
-async function routedPod(annotation: object[], options: object = {}): Promise<HotPlugLab> {
+async function routedPod(
+  annotation: object[],
+  options: object = {},
+  networks: Parameters<typeof hotPlugLab>[1] = {},
+): Promise<HotPlugLab> {
   const prepare = (lab: EngineLab): void => {
     lab.plugins.script("ptp ADD", routed(lab, ["10.9.0.1", "fd09::1"]));
     lab.plugins.script("macvlan ADD", routed(lab, ["10.8.0.1", "fd08::1"]));
     lab.plugins.script("macvlan DEL", ({ ifName }) => void lab.kernel.removeLink(netns, ifName));
   };
-  const pod = await hotPlugLab(annotation as never, {}, { prepare, ...options });
+  const pod = await hotPlugLab(annotation as never, networks, { prepare, ...options });
   pod.newEvents();
   return pod;
 }
@@ -201,6 +205,27 @@ test("a plugged network whose IPAM has default routes does not take those of the
   const pod = await routedPod([{ name: "a" }]);
   await pod.edit("a,b");
   expect(pod.lab.kernel.defaultRoutes(netns)).toEqual(viaEth0);
+  expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
+});
+
+test.each([
+  ["does not take them while a further plugin runs", "tuning", viaEth0],
+  [
+    "leaves them to sbr, which moves them",
+    "sbr",
+    expect.arrayContaining([expect.stringContaining("dev net2")]),
+  ],
+])("a plugged network whose IPAM has default routes %s [H-37]", async (_, type, expected) => {
+  const pod = await routedPod([{ name: "a" }], {}, { b: ["macvlan", type] });
+  const { kernel, plugins } = pod.lab;
+  let seen: readonly string[] = [];
+  plugins.script(`${type} ADD`, (call) => {
+    seen = kernel.defaultRoutes(netns);
+    return plugins.work(call);
+  });
+  await pod.edit("a,b");
+  expect(seen).toEqual(expected);
+  expect(kernel.defaultRoutes(netns)).toEqual(viaEth0);
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
 });
 
