@@ -45,13 +45,15 @@ export async function loadMultusImages(cluster: Cluster, nodes = cluster.nodes):
 /** Applies Multus's own manifest, and waits until Multus attaches the nodes' pods. */
 export async function installMultus(cluster: Cluster, form: MultusForm): Promise<void> {
   await cluster.kubectl("apply", "--filename", join(await multusSource(), manifests[form]));
-  const rollout = ["rollout", "status", "daemonset/kube-multus-ds", "--timeout=240s"];
+  const daemonSet = "daemonset/kube-multus-ds";
+  const rollout = ["rollout", "status", daemonSet, "--timeout=240s"];
   await cluster.kubectl("--namespace=kube-system", ...rollout);
   await waitUntil(
     "Multus has written the configuration of every node",
     async () => {
       const list = cluster.nodes.map(({ host }) => host.run(["ls", "/etc/cni/net.d"]));
-      return (await Promise.all(list)).every((names) => names.includes("00-multus.conf"));
+      if ((await Promise.all(list)).every((names) => names.includes("00-multus.conf"))) return true;
+      throw new Error(await cluster.kubectl("--namespace=kube-system", "logs", daemonSet));
     },
     { intervalMs: 200 },
   );
