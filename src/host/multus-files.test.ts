@@ -61,15 +61,17 @@ test("HostMultusFiles says whether libcni has an ADD of a container, unless that
   expect(await files.mayHaveCachedAdd("c1")).toBe(true);
 });
 
-test("HostMultusFiles refuses links, directories and files of more than 16 MiB", async () => {
+test("HostMultusFiles lists, but refuses links, directories and files of more than 16 MiB", async () => {
   await mkdir(join(dir, "multus/results"), { recursive: true });
   await symlink("/etc/passwd", join(dir, "multus/link"));
   await writeFile(join(dir, "multus/long"), "");
   await truncate(join(dir, "multus/long"), 16 * 1024 * 1024 + 1);
+  await mkdir(join(dir, "multus/made"));
   const files = new HostMultusFiles(dir);
+  expect((await files.containers()).toSorted()).toEqual(["link", "long", "made"]);
   for (const [name, reason] of [
     ["link", /is a link/],
-    ["results", /is not a regular file/],
+    ["made", /is not a regular file/],
     ["long", /more than 16777216 bytes/],
   ] as const) {
     const error = await files.networks(name).catch((thrown: unknown) => thrown);

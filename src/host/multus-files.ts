@@ -17,8 +17,9 @@ export class HostMultusFiles implements MultusFiles {
     this.#resultDirs = [join(this.#dir, "results"), join(cniStateDir, "results")];
   }
 
-  containers(): Promise<string[]> {
-    return fileNames(this.#dir);
+  async containers(): Promise<string[]> {
+    const names = await namesIn(this.#dir);
+    return names.filter((name) => name !== "results");
   }
 
   networks(containerId: string): Promise<string | undefined> {
@@ -35,13 +36,13 @@ export class HostMultusFiles implements MultusFiles {
 
   async cachedInterfaces(of: Omit<CachedAddKey, "ifName">): Promise<string[]> {
     const start = cachedAddFileName({ ...of, ifName: "" });
-    const names = await fileNames(this.#resultDirs[0]);
+    const names = await namesIn(this.#resultDirs[0]);
     return names.filter((name) => name.startsWith(start)).map((name) => name.slice(start.length));
   }
 
   async cachedAdds(network: string): Promise<string[]> {
     const dir = this.#resultDirs[1];
-    const names = (await fileNames(dir)).filter((name) => name.startsWith(`${network}-`));
+    const names = (await namesIn(dir)).filter((name) => name.startsWith(`${network}-`));
     const texts = await Promise.all(names.map((name) => readRegularFile(join(dir, name))));
     return texts.filter((text) => text !== undefined);
   }
@@ -52,10 +53,9 @@ export class HostMultusFiles implements MultusFiles {
   }
 }
 
-async function fileNames(dir: string): Promise<string[]> {
+async function namesIn(dir: string): Promise<string[]> {
   try {
-    const entries = await readdir(dir, { withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+    return await readdir(dir);
   } catch (error) {
     if (isAbsent(error)) return [];
     throw ioFailure(dir, error);

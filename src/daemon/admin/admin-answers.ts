@@ -27,7 +27,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { agentPlugins } from "./agent-plugins.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
-import { multusLeftovers } from "./multus-leftovers.ts";
+import { type MultusLeftovers, multusLeftovers } from "./multus-leftovers.ts";
 import { type NodeReport, nodeConditions } from "./node-conditions.ts";
 import type { NodeStatus, PodProblem } from "./node-status.ts";
 import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
@@ -107,9 +107,10 @@ export class AdminAnswers {
   }
 
   /** Before the pods have been listed, none is known to be gone. */
-  async #leftByMultus(): Promise<string[]> {
+  async #leftByMultus(): Promise<MultusLeftovers> {
     const { node, source } = this.#options.cluster;
-    if (node === undefined || source.notReadyReason() !== undefined) return [];
+    if (node === undefined || source.notReadyReason() !== undefined)
+      return { gone: [], damaged: [] };
     const files = new HostMultusFiles(defaultPaths.cniStateDir);
     return multusLeftovers(files, () => node.nodePods.list());
   }

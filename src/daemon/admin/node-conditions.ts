@@ -52,12 +52,13 @@ function nodeConfiguration({ conf, dirs }: NodeReport): Condition {
   return { ...condition, message };
 }
 
+const byHand =
+  'release by hand what it held, as docs/operations/troubleshooting.md, "Leaked addresses", says';
+
 function records(report: NodeReport): Condition[] {
   const { leftovers: count, attachments, node, damagedRecords, setAside } = report;
   const text = `recorded attachments: ${attachments}`;
   const step = `kubectl plexus records --leftovers ${node} names them and the reasons; correct these, and Plexus detaches them`;
-  const byHand =
-    'release by hand what it held, as docs/operations/troubleshooting.md, "Leaked addresses", says';
   return [
     count === 0
       ? found("NoLeftovers", `${text}, none of a sandbox that is gone`)
@@ -69,10 +70,13 @@ function records(report: NodeReport): Condition[] {
   ];
 }
 
-function leftByMultus({ ofMultus: left }: NodeReport): Condition[] {
-  if (left.length === 0) return [];
-  const text = `attached sandboxes of pods that are gone: ${left.length} (${named(left)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
-  return [found("LeftByMultus", text)];
+function leftByMultus({ ofMultus: { gone, damaged } }: NodeReport): Condition[] {
+  const unusable = damaged.map((text) =>
+    found("LeftByMultus", text, `when the pod has ended, ${byHand}; then remove it`),
+  );
+  if (gone.length === 0) return unusable;
+  const text = `attached sandboxes of pods that are gone: ${gone.length} (${named(gone)}); if they stay, the container runtime has forgotten them, and they keep their addresses: docs/user/migration.md ("What Multus leaves") says how to detach them`;
+  return [found("LeftByMultus", text), ...unusable];
 }
 
 /** A part of the pods by name, the others by number. */

@@ -4,6 +4,7 @@ import type { FailedAdds } from "#engine/explain/call-history.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { LifeState } from "#serving/life.ts";
 import type { AgentPlugins } from "./agent-plugins.ts";
+import type { MultusLeftovers } from "./multus-leftovers.ts";
 
 /** The status of plexusd and its node: the answer to `/node`. */
 export interface NodeStatus {
@@ -43,8 +44,7 @@ export interface NodeStatus {
   readonly damagedRecords: readonly string[];
   /** The names of files of records that a DEL could not read, and has set aside. */
   readonly setAside: readonly string[];
-  /** Containers that Multus attached, and whose pods are gone. */
-  readonly ofMultus: readonly string[];
+  readonly ofMultus: MultusLeftovers;
   /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
   readonly agent?: AgentPlugins;
   /** What `doctor` prints. */

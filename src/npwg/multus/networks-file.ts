@@ -5,6 +5,7 @@ import { ifNameProblem } from "#cni/names.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
+import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 
 /** A network of a sandbox, as Multus stores it before it attaches it. */
 export interface MultusNetwork {
@@ -69,6 +70,7 @@ function readNetwork(
   });
   const parsed = parseNetConfList(conf, { source, unlimited: true });
   const list = parsed.cniVersion === "" ? { ...parsed, cniVersion } : parsed;
+  checkNotMetaPlugin(list, source);
   return omitUndefined({ ...network, displayName: network.displayName || list.name, list });
 }
 

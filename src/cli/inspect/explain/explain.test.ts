@@ -44,7 +44,8 @@ const report: NodeReport = {
   unseenPaths: [],
   configWarnings: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
-  ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [], ofMultus: [] },
+  ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
+  ofMultus: { gone: [], damaged: [] },
   setAside: [],
   podProblems: [],
   failedAdds: [],
@@ -360,9 +361,15 @@ test.each([
   ],
   [
     "with what Multus has left",
-    { ofMultus: ["c1", "c2"] },
+    { ofMultus: { gone: ["c1", "c2"], damaged: [] } },
     "Multus: warning",
     "of pods that are gone: 2 (c1, c2); if they stay,",
+  ],
+  [
+    "with a damaged file of Multus",
+    { ofMultus: { gone: [], damaged: ["/var/lib/cni/multus/c1: no JSON"] } },
+    "Multus: warning",
+    "/var/lib/cni/multus/c1: no JSON; when the pod has ended, release by hand what it held",
   ],
   [
     "with unattached pods",

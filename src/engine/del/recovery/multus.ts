@@ -75,9 +75,7 @@ async function multusNetworks(
     const text = await ctx.deps.multusFiles.networks(containerId);
     if (text === undefined) return undefined;
     const source = `Multus's file of container ${containerId}`;
-    const networks = parseMultusNetworks(text, { source, cniVersion });
-    for (const { list, displayName } of networks) checkNotMetaPlugin(list, displayName);
-    return networks;
+    return parseMultusNetworks(text, { source, cniVersion });
   } catch (err) {
     // A retry would fail again because of a damaged file.
     if (!(err instanceof CniError) || err.code === CniErrorCode.IoFailure) throw err;
