@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import { asCniError } from "#cni/error.ts";
-import { PodFindings } from "#engine/call/pod-findings.ts";
 import type { HotPlugOutcome } from "#engine/hotplug/reports/outcome.ts";
 import type { Pod, PodState } from "#engine/ports/cluster.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
@@ -45,7 +44,7 @@ function makeQueue() {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const pods = new Map<string, Pod>();
-  const state = { isOn: true, isAvailable: true };
+  const state = { isAvailable: true };
   const hangs = new Set<string>();
   const live: { annotation?: string } = {};
   const seen: string[] = [];
@@ -53,11 +52,9 @@ function makeQueue() {
   const measured: string[] = [];
   const changed: string[] = [];
   const gates: Promise<void>[] = [];
-  const findings = new PodFindings({ record: () => undefined });
   const queue = new HotPlugQueue({
     engine: {
       countOutdated: async () => 3,
-      findings,
       hotPlug: async (pod, { isEdit, refreshed, hosts }) => {
         const why = refreshed === undefined ? "" : ` refreshed ${refreshed}`;
         const text = `${pod.name} ${pod.annotations[networksAnnotation]}`;
@@ -83,7 +80,6 @@ function makeQueue() {
     },
     conf: async () => ({}),
     changed: ({ name }) => void changed.push(name),
-    isOn: (namespace) => state.isOn && namespace !== "off",
     metrics: {
       operationEnded: ({ op, result }) => void measured.push(`${op} ${result}`),
       statusWritten: (milliseconds) => void measured.push(`${milliseconds} ms`),
@@ -104,7 +100,6 @@ function makeQueue() {
   const settle = () => vi.advanceTimersByTimeAsync(0);
   return {
     queue,
-    findings,
     pods,
     state,
     live,
@@ -352,17 +347,13 @@ test("a pod that is gone or was replaced is forgotten", async () => {
   expect(queue.pending).toBe(0);
 });
 
-test("without hot-plug nothing is compared, until it is switched on [H-38] [H-39]", async () => {
-  const { deliver, seen, state, queue, pods, settle } = makeQueue();
-  state.isOn = false;
+test("compareAll() compares every pod, also one that the watch has not delivered [H-39]", async () => {
+  const { deliver, seen, queue, pods, settle } = makeQueue();
   await deliver("web", "a");
   pods.set("other", { ...pods.get("web")!, name: "other", uid: "uid-other" });
   await queue.compareAll();
-  expect([seen, queue.pending]).toEqual([[], 0]);
-  state.isOn = true;
-  await queue.compareAll();
   await settle();
-  expect(seen).toEqual(["web a", "other a"]);
+  expect(seen).toEqual(["web a", "web a", "other a"]);
 });
 
 test("refresh() plugs an interface anew, and an attempt for the whole annotation follows at once", async () => {
@@ -403,9 +394,8 @@ test("refresh() keeps to the limit of the pod's attempts", async () => {
   await asked;
 });
 
-test("countOutdated() counts without hot-plug, too", async () => {
-  const { queue, state } = makeQueue();
-  state.isOn = false;
+test("countOutdated() notes how many there are", async () => {
+  const { queue } = makeQueue();
   await queue.countOutdated();
   expect(queue.outdated).toBe(3);
 });
@@ -466,7 +456,7 @@ test("operations are counted, and timed from the delivery to the written status 
 test("lastAttempt() says how the last attempt ended and when the next one is due; problems() names the pods", async () => {
   vi.spyOn(Math, "random").mockReturnValue(1);
   onTestFinished(() => void vi.restoreAllMocks());
-  const { deliver, answers, queue, state, findings } = makeQueue();
+  const { deliver, answers, queue } = makeQueue();
   const web = { namespace: "default", name: "web" };
   const [noVlan, busy] = [new Error("no such VLAN"), new Error("busy")].map(asCniError);
   const remove = { op: "remove", result: "error", network: "default/b", ifName: "net2" } as const;
@@ -486,9 +476,4 @@ test("lastAttempt() says how the last attempt ended and when the next one is due
     ...{ state: "settled", problems: [] },
     at: expect.any(String),
   });
-  const pod = { ...web, uid: "uid-web" };
-  findings.state(pod, "networks", [{ reason: "InterfaceAddRejected", message: "no such VLAN" }]);
-  state.isOn = false;
-  await queue.compareAll();
-  expect([queue.lastAttempt(web), findings.all()]).toEqual([undefined, []]);
 });

@@ -27,12 +27,11 @@ export interface HotPlugMetrics {
 }
 
 interface HotPlugQueueOptions extends Pick<HotPlugOptions, "conf"> {
-  readonly engine: Pick<Engine, "hotPlug" | "countOutdated" | "findings">;
+  readonly engine: Pick<Engine, "hotPlug" | "countOutdated">;
   readonly tasks: AgentTasks;
   readonly nodePods: Pick<NodePods, "list" | "read">;
   /** Called when an attempt has changed a pod's networks. */
   readonly changed: (pod: Pod) => void;
-  readonly isOn: (namespace: string) => boolean;
   readonly metrics: HotPlugMetrics;
   readonly logger: Logger;
 }
@@ -73,7 +72,7 @@ export class HotPlugQueue {
     this.outdated = await engine.countOutdated(await conf());
   }
 
-  /** The last attempt for a pod; undefined before the first one, and while hot-plug is off. */
+  /** The last attempt for a pod; undefined before the first one. */
   lastAttempt({ namespace, name }: PodName): LastAttempt | undefined {
     return this.#pods.get(`${namespace}/${name}`)?.lastAttempt;
   }
@@ -151,13 +150,9 @@ export class HotPlugQueue {
 
   /** An attempt that no caller waits for. */
   #start(watched: WatchedPod): void {
-    const { engine, isOn, tasks, logger } = this.#options;
+    const { tasks, logger } = this.#options;
     const { seenAt, isEdit, pod } = watched;
-    if (!isOn(pod.namespace) || tasks.stopping.aborted) {
-      engine.findings.state(pod, "networks", []);
-      watched.rest();
-      return;
-    }
+    if (tasks.stopping.aborted) return;
     this.#attempt(watched, { pod, isEdit }).then(
       ({ operations }) => this.#measure(operations, seenAt),
       (err: unknown) => {

@@ -161,14 +161,6 @@ export class WatchedPod {
     this.#setTimer();
   }
 
-  /** Nothing is attempted until {@link wake}. */
-  rest(): void {
-    clearTimeout(this.#timer);
-    this.#dueAt = Number.POSITIVE_INFINITY;
-    this.#state = "new";
-    this.#last = undefined;
-  }
-
   /** Nothing is attempted any more. */
   forget(): void {
     this.#isGone = true;

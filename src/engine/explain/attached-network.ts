@@ -16,7 +16,7 @@ export interface AttachedNetwork {
   readonly recorded?: RecordedAttachment;
 }
 
-/** What Plexus knows of its own calls for a pod. */
+/** The record of a pod, and the last calls for it. */
 export interface AttachedBefore {
   readonly record: AttachmentRecord | undefined;
   readonly calls: readonly CallRecord[];

@@ -4,7 +4,7 @@ import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-la
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
 import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
-import { failed, halfway } from "#engine/testing/fake-plugins.ts";
+import { exited, failed, halfway } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import type { Json } from "#lib/json.ts";
 import type { ExplainOptions } from "./explain-pod.ts";
@@ -232,14 +232,14 @@ test.each<[title: string, Scene]>([
   [
     "a network that could be neither plugged nor detached, then without hot-plug",
     {
-      ...{ start: "", edit: "b", finding: "AnnotationChanged" },
+      ...{ start: "", edit: "b", finding: "HotPlugPending" },
       prepare: (lab) => {
         lab.plugins.script("macvlan ADD", halfway(lab, failed(7, "no such VLAN")));
         lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
       },
       turnsOff: true,
-      says: /^The pod was attached without network default\/b, /,
-      shows: ["- default/b: "],
+      says: /^Network default\/b \(net1\) is not unplugged yet; switch hotPlug on again /,
+      shows: ["- default/b: ", "net1 default/b: unplug"],
     },
   ],
   [
@@ -289,17 +289,37 @@ test("explain says that a running pod keeps its default network", async () => {
   });
 });
 
-test("explain hides what an edit removed and could not detach, without hot-plug", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
-  const outcome = await pod.edit("");
-  expect((await explain(pod, outcome)).networks[1]).toMatchObject({
-    ...{ network: "default/a", isDefault: false, ifName: "net1" },
-    pending: "unplug",
-  });
-  pod.lab.config = { ...pod.lab.config, hotPlug: false };
-  expect(rows(await explain(pod, outcome))).toEqual([]);
-});
+test.each([{ hotPlug: false }, { hotPlug: ["other"] }])(
+  "explain and doctor name what could not be unplugged, with $hotPlug, too",
+  async (config) => {
+    const pod = await hotPlugLab("a");
+    pod.lab.plugins.script("bridge DEL", failed(7, "busy"));
+    const outcome = await pod.edit("");
+    expect((await explain(pod, outcome)).networks[1]).toMatchObject({
+      ...{ network: "default/a", isDefault: false, ifName: "net1" },
+      pending: "unplug",
+    });
+    pod.lab.config = { ...pod.lab.config, ...config };
+    const off = await pod.again();
+    expect(off).toEqual({ state: "settled", operations: [] });
+    const explanation = await explain(pod, off);
+    expect(rows(explanation)).toEqual(["net1 default/a: unplug"]);
+    expect(explanation.advice).toEqual({
+      ...{ finding: "HotPlugPending", ok: false },
+      sentence:
+        "Network default/a (net1) is not unplugged yet; switch hotPlug on again for the pod, or delete it.",
+    });
+    const [found] = pod.lab.engine.findings.of(podName);
+    expect(found).toMatchObject({
+      ...{ reason: "FailedRemovingInterface", message: "default/a (net1) is not unplugged" },
+      step: "switch hotPlug on again for the pod, or delete it",
+    });
+    pod.lab.config = { ...pod.lab.config, hotPlug: true };
+    pod.lab.plugins.script("bridge DEL", exited(0, ""));
+    expect(await pod.again()).toMatchObject({ state: "settled" });
+    expect(pod.lab.engine.findings.of(podName)).toEqual([]);
+  },
+);
 
 test.each([
   { from: ["extra"], to: [], hotPlug: true, says: "any more: to detach it" },

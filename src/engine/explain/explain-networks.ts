@@ -1,6 +1,6 @@
 import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { changesOf, mayHotPlug, type PodChanges } from "#engine/hotplug/desired-networks.ts";
+import { changesOf, type PodChanges } from "#engine/hotplug/desired-networks.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
@@ -53,8 +53,7 @@ export async function explainNetworks(
   const outdated = new Set<string | undefined>(
     record && (await outdatedInterfaces(ctx, record).catch(() => [])),
   );
-  const isHotPlugged = record && usableRecord(record) && mayHotPlug(config, pod.namespace);
-  const changes = isHotPlugged ? changesOf(config, record, pod) : noChanges;
+  const changes = record && usableRecord(record) ? changesOf(config, record, pod) : noChanges;
   const networks = compared(attachments, problems, { attached, changes }).map((each) =>
     outdated.has(each.ifName) ? { ...each, isOutdated: true } : each,
   );

@@ -16,7 +16,7 @@ export function mayHotPlug({ hotPlug }: Pick<EngineConfig, "hotPlug">, namespace
   return typeof hotPlug === "boolean" ? hotPlug : hotPlug.includes(namespace);
 }
 
-/** The difference of a pod's annotation and its record. */
+/** The difference of a pod's annotation and its record; without hot-plug, what it has left to detach. */
 export interface PodChanges extends NetworkChanges {
   /** Why the annotation is invalid: nothing changes then. */
   readonly invalid?: CniError;
@@ -24,10 +24,14 @@ export interface PodChanges extends NetworkChanges {
 
 /** Compares a pod with its record; `refreshed` is an interface that counts as changed. */
 export function changesOf(
-  { defaultNetworks, systemNamespaces, plexusNamespace }: EngineConfig,
+  { defaultNetworks, systemNamespaces, plexusNamespace, hotPlug }: EngineConfig,
   record: AttachmentRecord,
   pod: Pick<Pod, "namespace" | "annotations"> & { readonly refreshed?: string | undefined },
 ): PodChanges {
+  if (!mayHotPlug({ hotPlug }, pod.namespace)) {
+    const removals = record.attachments.filter(({ state }) => state !== "attached");
+    return { removals, additions: [] };
+  }
   const all = systemNamespaces.includes(pod.namespace) ? [] : defaultNetworks;
   const configured = all.map((name) => `${plexusNamespace}/${name}`);
   const options = { configured, refreshed: pod.refreshed };

@@ -10,7 +10,7 @@ import type { Condition } from "#lib/condition.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { changeNetworks } from "./change-networks.ts";
 import { changesOf, defaultNetworkEdit, isSettled, mayHotPlug } from "./desired-networks.ts";
-import { conditionOf } from "./reports/conditions.ts";
+import { conditionOf, notUnplugged } from "./reports/conditions.ts";
 import { type HotPlugOutcome, problemsOf } from "./reports/outcome.ts";
 import type { HotPlugOptions, RunningSandboxes, SandboxToRun } from "./running-sandboxes.ts";
 
@@ -63,9 +63,14 @@ export class HotPlug {
     found: Condition[],
   ): Promise<HotPlugOutcome> {
     const { deps } = this.#sandboxes;
-    if (!mayHotPlug(configForCall(deps.config(), {}), watched.namespace)) return settled;
-    const config = configForCall(deps.config(), await options.conf());
     const record = await this.#sandboxes.recordOf(watched);
+    const ofDaemon = configForCall(deps.config(), {});
+    if (!mayHotPlug(ofDaemon, watched.namespace)) {
+      const left = record === undefined ? [] : changesOf(ofDaemon, record, watched).removals;
+      found.push(...left.map(notUnplugged));
+      return settled;
+    }
+    const config = configForCall(deps.config(), await options.conf());
     const mayBeUnchanged = record !== undefined && options.refreshed === undefined;
     if (mayBeUnchanged && isUnchanged(config, record, watched)) return settled;
     // A starting pod, or one that Plexus did not attach.

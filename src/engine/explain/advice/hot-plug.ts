@@ -1,4 +1,5 @@
 import type { ExplainedProblem } from "#engine/explain/explanation.ts";
+import { switchOn } from "#engine/hotplug/reports/conditions.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import { type Facts, isRunning } from "./facts.ts";
@@ -27,7 +28,8 @@ export function notPlugged(facts: Facts): Condition | undefined {
   return { reason: "HotPlugPending", message: `Network ${name} is not ${pending}ged yet`, next };
 }
 
-function nextAttempt({ hotPlug }: Facts): string | undefined {
+function nextAttempt({ hotPlug, isHotPluggable }: Facts): string | undefined {
+  if (!isHotPluggable) return switchOn;
   const { nextMs, at } = hotPlug ?? {};
   if (at === undefined) return "plexusd has not compared the pod with its annotation yet";
   if (nextMs === undefined) return undefined;

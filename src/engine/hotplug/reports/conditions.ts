@@ -61,6 +61,15 @@ export function conditionOf(problem: HotPlugProblem): Condition {
   return { reason: "InterfaceAddRejected", message, next, lacksNetworks: true, isQuiet };
 }
 
+/** Without hot-plug, the DEL of the pod detaches what is left. */
+export const switchOn = "switch hotPlug on again for the pod, or delete it";
+
+/** An earlier attempt could not detach a network, and hot-plug is off now. */
+export function notUnplugged(network: NamedAttachment): Condition {
+  const message = `${nameOf(network)} is not unplugged`;
+  return { reason: "FailedRemovingInterface", message, step: switchOn };
+}
+
 /** A network of a pod, as texts name it. */
 export type NamedAttachment = Pick<RecordedAttachment, "displayName" | "ifName">;
 
