@@ -127,7 +127,7 @@ export const networkKeys = {
         .string()
         .refine(isPlainName, { error: "must be the name of a network, and of a directory" }),
     description:
-      "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file whose path is `clusterNetwork`. Without such files, pods do not get it.",
+      "Name of an additional network for every pod. Its plugins are the `*.conf` files in the directory of this name, next to the file whose path is `clusterNetwork`. Without such files, or with an unusable one, pods do not get it; `doctor` names that file.",
   },
   checkDelegates: {
     schema: () => z.enum(["defaultNetwork", "all"]),

@@ -6,7 +6,6 @@ import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.
 import { confCondition } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
-import type { Setting } from "#daemon/config/settings.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Node } from "#daemon/node.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
@@ -23,8 +22,10 @@ import { worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { parseStateFileName } from "#lib/files/state-files.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { agentPlugins } from "./agent-plugins.ts";
+import { auxiliaryProblems } from "./auxiliary-chain.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import { type MultusLeftovers, multusLeftovers } from "./multus-leftovers.ts";
@@ -59,9 +60,11 @@ export class AdminAnswers {
 
   /** The status of plexusd and its node. @throws CniError when the records cannot be listed */
   async node(): Promise<NodeStatus> {
-    const { config, cluster, nodeConf, view, records, engine, flags } = this.#options;
-    const { cniConfDir, shimDir, binDirs } = config.current().nodeConf;
+    const { config, confFiles, cluster, nodeConf, view, records, engine, flags } = this.#options;
+    const { nodeConf: spec, engine: engineConfig } = config.current();
+    const { cniConfDir, shimDir, binDirs } = spec;
     const { source } = cluster;
+    const runtimeConf = await this.#runtimeConf();
     const now = new Date().toISOString();
     const files = (await ifPresent(readdir(flags.stateDir))) ?? [];
     const listed = await records.list();
@@ -83,7 +86,8 @@ export class AdminAnswers {
       podProblems: this.#podProblems(),
       callsInFlight: await this.#options.callsInFlight(),
       failedAdds: engine.history.failedAdds(now, isOpen),
-      settings: await this.#settings(),
+      settings: config.settings(runtimeConf),
+      auxiliaryProblems: await auxiliaryProblems(engineConfig, runtimeConf, confFiles),
       configFile: flags.config,
       damagedRecords: listed.damaged.map(({ error }) => error.message),
       setAside: files.filter((name) => parseStateFileName(name)?.kind === "damaged"),
@@ -165,10 +169,10 @@ export class AdminAnswers {
   }
 
   /** A runtime configuration that cannot be read says nothing. */
-  async #settings(): Promise<Setting[]> {
+  async #runtimeConf(): Promise<JsonObject> {
     const { config, confFiles } = this.#options;
     const conf = readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
-    return config.settings(await conf.catch(() => ({})));
+    return conf.catch(() => ({}));
   }
 
   /** Plugins that plexusd cannot see from its container count as installed. */

@@ -22,6 +22,9 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
     ],
     "node configuration": [nodeConfiguration(report)],
     "plugins after Plexus": conf === undefined ? [] : chainConditions(conf),
+    "auxiliary CNI chain": report.auxiliaryProblems.map((text) =>
+      found("PluginsLeftOut", text, "new pods start without it; correct or remove that file"),
+    ),
     "pods and definitions": [
       sourceProblem === undefined
         ? found("SourceReady", "can be looked up")

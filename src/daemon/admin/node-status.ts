@@ -38,6 +38,8 @@ export interface NodeStatus {
   readonly callsInFlight: number;
   readonly failedAdds: readonly FailedAdds[];
   readonly settings: readonly Setting[];
+  /** Why new pods start without the network of `auxiliaryCNIChainName`, a sentence each. */
+  readonly auxiliaryProblems: readonly string[];
   /** The file with the operator's keys; absent without one. */
   readonly configFile?: string;
   /** Records that cannot be used: why, a sentence each. */

@@ -47,6 +47,7 @@ const report: NodeReport = {
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
   ofMultus: { gone: [], damaged: [] },
   setAside: [],
+  auxiliaryProblems: [],
   podProblems: [],
   failedAdds: [],
   settings: [
@@ -315,6 +316,12 @@ test.each([
     { conf: { ...active, primary: "10-a.conflist", omitted: ["istio-cni"] } },
     "plugins after Plexus: warning",
     "no pod gets istio-cni: its agent has removed it from 00-plexus.conflist, but not from 10-a.conflist; remove it there",
+  ],
+  [
+    "with a broken file of the auxiliary CNI chain",
+    { auxiliaryProblems: ["the auxiliary CNI chain /net.d/vendor is left out: a.conf: no JSON"] },
+    "auxiliary CNI chain: warning",
+    "/net.d/vendor is left out: a.conf: no JSON; new pods start without it; correct or remove",
   ],
   [
     "with a mesh's plugin that is not installed",
