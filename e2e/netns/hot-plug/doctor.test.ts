@@ -22,7 +22,7 @@ needsPlexusd("it asks the agent", () => {
     await eventually(/^ok +plexus agent +runs every plugin of \S+\/bin$/);
     await chown(binDir, 1001, 1001);
     expect(await doctor()).toMatch(
-      /^WARNING +plexus agent +plugs and detaches nothing with bridge, host-local, ptp, which the container runtime runs: plugin "bridge" in \S+ is not trusted: .* start plexus agent with --any-owner$/,
+      /^WARNING +plexus agent +plugs and detaches nothing with bandwidth, bridge, host-local, ptp, which the container runtime runs: plugin "bandwidth" in \S+ is not trusted: .* start plexus agent with --any-owner$/,
     );
     await hotPlug.stopAgent();
     await hotPlug.startAgent("--any-owner");
