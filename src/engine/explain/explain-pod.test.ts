@@ -564,6 +564,12 @@ test.each([{ podIps: ["10.0.0.1"] }, { podIps: [] }])(
   },
 );
 
+test("explain says of a running pod without an address that it is not attached yet", async () => {
+  const pod = { phase: "Running", podIps: [] };
+  const says = ["has not asked Plexus to attach the pod yet"];
+  await expectAdvice({ ...never, pod }, { finding: "NotAttachedYet", says });
+});
+
 test("explain reads what another meta-plugin wrote as far as it can", async () => {
   const status = (...entries: object[]): Scenario => ({
     ...ofMultus,

@@ -85,6 +85,7 @@ export async function explainPod(
     isHotPluggable,
     replaced: recorded.slice(0, -1).filter(usableRecord).length,
     stated: deps.findings.of(name),
+    hasAddress: pod !== undefined && pod.podIps.length > 0,
     missing: pod === undefined ? [] : missingOf(pod, config),
     damagedRecord: record ? undefined : await damagedRecordOf(deps, name),
     sourceProblem,

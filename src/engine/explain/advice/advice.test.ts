@@ -27,7 +27,7 @@ const active: Condition = { reason: "PlexusConfActive", message: "" };
 const attached: Facts = {
   ...{ pod: running, node: { name: "n1", conf: active }, annotation: "a" },
   ...{ networks: [eth0, net1], problems: [], record, calls: [] },
-  ...{ missing: [], isHotPluggable: false, stated: [] },
+  ...{ missing: [], hasAddress: true, isHotPluggable: false, stated: [] },
 };
 const unrecorded: Facts = { ...attached, record: undefined as never };
 
@@ -101,6 +101,11 @@ test.each<[title: string, Facts, sentence: string]>([
     "that is gone for Plexus, after a failed DEL",
     { ...unrecorded, pod: pending, calls: [added, delFailed] },
     `The last sandbox of default/web has no record any more, ${noNewOne}`,
+  ],
+  [
+    "that was detached before plexusd started again, and counts as running",
+    { ...unrecorded, hasAddress: false, calls: [deleted] },
+    `The last sandbox of default/web was detached, ${noNewOne}`,
   ],
   ["of which there was no call", { ...unrecorded, pod: pending }, notYet],
   [

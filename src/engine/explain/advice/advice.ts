@@ -188,7 +188,7 @@ function unusable(facts: Facts): Condition | undefined {
 }
 
 function unattached(facts: Facts): Condition | undefined {
-  const { pod, record, networks, missing, calls, damagedRecord } = facts;
+  const { pod, record, networks, missing, calls, damagedRecord, hasAddress } = facts;
   if (record !== undefined) return undefined;
   const wasAttached = lastAdd(calls)?.message === undefined && calls.at(-1)?.command === "ADD";
   const lost = damagedRecord ?? (wasAttached ? "its record is gone" : undefined);
@@ -196,8 +196,9 @@ function unattached(facts: Facts): Condition | undefined {
     const message = `Plexus does not know what the pod is attached to: ${lost}; delete the pod, so that it starts anew, and see what kubectl plexus doctor names`;
     return { reason: "RecordDamaged", message };
   }
-  // Its ADD and the DEL after it succeeded, whatever phase and status the pod keeps.
-  if (pod.phase !== "Running" || lastAdd(calls) !== undefined) return notAttachedYet(pod, calls);
+  const isDown = pod.phase !== "Running" || !hasAddress;
+  // Its ADD and the DEL after it succeeded, whatever phase and addresses the pod keeps.
+  if (isDown || lastAdd(calls) !== undefined) return notAttachedYet(pod, calls);
   if (missing.length > 0) return notAttached(missing);
   const [other] = networks.flatMap(({ attachedBy }) => attachedBy ?? []);
   if (other === undefined) {

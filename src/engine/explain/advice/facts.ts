@@ -6,6 +6,8 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly sourceProblem?: string;
   /** Networks that the running pod asks for and does not have, as nothing has attached them. */
   readonly missing: readonly string[];
+  /** Whether the pod has an IP address: of a running one without it, the sandbox is gone. */
+  readonly hasAddress: boolean;
   /** Why a record that may be the pod's cannot be used. */
   readonly damagedRecord?: string;
   /** How many earlier sandboxes of the pod are attached, as no DEL came. @default 0 */
