@@ -224,6 +224,8 @@ test.each([
 
 test.each([
   ["invalid JSON or YAML", "{", /f: /],
+  ["JSON with a comment, as Multus", '{"type": "multus", /* c */ "confDir": "/a"}', /f: .*line 1/],
+  ["JSON with a line's comment", '{"type": "multus",\n// c\n"confDir": "/a"}', /f: .*line 2/],
   ["another CNI's conf", '{"type":"flannel"}', /f: contains no configuration of Multus/],
   ["an empty file", "", /f: contains no configuration of Multus/],
   ["a ConfigMap's entry that is broken", 'kind: ConfigMap\ndata: {a: "{"}', /f, data.a: .*line 1/],

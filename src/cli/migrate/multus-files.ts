@@ -48,7 +48,7 @@ export function findMultus(text: string, file: string): MultusParts {
   if (text.length > maxLength) {
     throw new Error(`${file}: longer than ${maxLength} characters: not a configuration of Multus`);
   }
-  const objects = parsed(file, () => [...parseYamlDocuments(text)]).flatMap(objectsIn);
+  const objects = parsed(file, () => documentsIn(text)).flatMap(objectsIn);
   const { workloads = [], others = [] } = Object.groupBy(objects, ({ kind }) =>
     kind === "DaemonSet" || kind === "Deployment" ? "workloads" : "others",
   );
@@ -80,6 +80,11 @@ function parsed<T>(source: string, parse: () => T): T {
   } catch (cause) {
     throw new Error(`${source}: ${errorMessage(cause)}`, { cause });
   }
+}
+
+/** JSON is no YAML here: that takes a comment, which Multus rejects, for a part of a key. */
+function documentsIn(text: string): unknown[] {
+  return text.trimStart().startsWith("{") ? [parseJsonText(text)] : [...parseYamlDocuments(text)];
 }
 
 /** The objects of a document: itself, or those of a List. */
