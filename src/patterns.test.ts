@@ -19,7 +19,12 @@ const known: Readonly<Record<string, string>> = {
     "anchored; each part ends where the next begins",
   "/^([A-Za-z0-9][\\w.-]*)@([^/]+)\\.(?:(record|detached)(\\.damaged)?|engine-only)$/s":
     "255 bytes of a file name",
+  "/^(?:([^/]+)\\/)?([^/]+)$/": "anchored; each part ends where the next begins",
+  "/^(ingress|egress)=\\s*(\\d{1,12})([kmg]?)\\s*$/":
+    "anchored; each part ends where the next begins",
   "/^\\/+[^/\\0][^\\0]*$/": "anchored; each part ends where the next begins",
+  "/^\\/pods\\/([^/]+)\\/([^/]+)(\\/[^/]+)?(?:\\/([^/]+))?$/":
+    "anchored; each part ends where the next begins",
   "/^plexus-([A-Za-z0-9][\\w.-]*)@[^/]+\\.json$/s": "255 bytes of a file name",
   "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
 };
