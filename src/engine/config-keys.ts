@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { isPlainName } from "#cni/names.ts";
+import { dnsLabelProblem } from "#lib/dns-name.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
@@ -14,6 +15,11 @@ export const milliseconds = () => z.int().min(1, { error: "must be at least 1" }
 export const pause = () => z.int().min(0);
 
 const texts = () => z.array(nonEmptyText()).readonly();
+export const namespace = () =>
+  nonEmptyText().refine((text) => dnsLabelProblem(text) === undefined, {
+    error: "must be the name of a namespace",
+  });
+export const namespaces = () => z.array(namespace()).readonly();
 const budget = () =>
   milliseconds().max(210_000, { error: "must be below the kubelet's 4 minutes" });
 
@@ -202,7 +208,9 @@ export const engineKeys = {
   },
   hotPlug: {
     schema: () =>
-      z.union([z.boolean(), texts()], { error: "expected true, false, or a list of namespaces" }),
+      z.union([z.boolean(), namespaces()], {
+        error: "expected true, false, or a list of namespaces",
+      }),
     default: false,
     description:
       "Whether an edit of a running pod's networks annotation [plugs and unplugs networks](hot-plug.md): of all pods (`true`), or in a list of namespaces. Needs `plexus agent --attach` on the node. Releases without hot-plug cannot read the records that are written with it.",

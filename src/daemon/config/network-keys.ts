@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { limits } from "#cni/limits.ts";
 import { isPlainName } from "#cni/names.ts";
-import { networkKeys, nonEmptyText } from "#engine/config-keys.ts";
+import { namespace, namespaces, networkKeys, nonEmptyText } from "#engine/config-keys.ts";
 import type { ConfigKeys } from "#engine/config-table.ts";
 import { delegateList } from "#engine/delegate-list.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -19,10 +19,12 @@ const others = limits.networks.max - 1;
 const tooMany = { error: `a pod can have at most ${others} besides the default network` };
 
 const { clusterNetwork, delegates, defaultNetworks } = networkKeys;
+const { systemNamespaces, plexusNamespace, globalNamespaces } = networkKeys;
 
 /**
- * In plexusd's file, values with which every ADD that uses them fails are invalid. Those of the
- * runtime's conf are checked only by the ADD, because a DEL reads that conf too.
+ * In plexusd's file, values with which every ADD that uses them fails, and names that no namespace
+ * can have, are invalid. Those of the runtime's conf are checked only by the ADD, because a DEL
+ * reads that conf too.
  */
 export const checkedKeys = {
   clusterNetwork: { ...clusterNetwork, schema: reference },
@@ -30,6 +32,12 @@ export const checkedKeys = {
   defaultNetworks: {
     ...defaultNetworks,
     schema: () => z.array(reference()).max(others, tooMany).readonly(),
+  },
+  systemNamespaces: { ...systemNamespaces, schema: namespaces },
+  plexusNamespace: { ...plexusNamespace, schema: namespace },
+  globalNamespaces: {
+    ...globalNamespaces,
+    schema: () => globalNamespaces.schema().pipe(namespaces()),
   },
 } as const satisfies ConfigKeys;
 

@@ -148,6 +148,11 @@ test.each([
   ["delegates: [{type: x, a: .nan}]", `1: delegates[0].a: ${outOfRange}`],
   ["capabilities: {ips: 1}", "1: capabilities.ips: expected boolean"],
   ["globalNamespaces: 3", "1: globalNamespaces: expected a list"],
+  ['hotPlug: ["*"]', '1: hotPlug[0]: must be the name of a namespace, got "*"'],
+  ["globalNamespaces: [a b]", "1: globalNamespaces[0]: must be the name of a namespace"],
+  ["globalNamespaces: a, B", "1: globalNamespaces[1]: must be the name of a namespace"],
+  ["systemNamespaces: [ok, a/b]", "1: systemNamespaces[1]: must be the name of a namespace"],
+  ["plexusNamespace: a.b", "1: plexusNamespace: must be the name of a namespace"],
   ["hotPlug: on", '1: hotPlug: expected true, false, or a list of namespaces, got "on"'],
   ["inspect: true", "1: inspect: expected array, got true"],
   [
