@@ -51,3 +51,15 @@ test("the first entry of a network names the requests that it ignored, and no ot
     ["net2", false],
   ]);
 });
+
+test.each(["constructor", "toString", "__proto__"])(
+  "interface %s has its addresses",
+  async (ifName) => {
+    const ip = { address: "10.1.0.2/24", interface: 0 };
+    const result = { cniVersion: "1.0.0", interfaces: [link(ifName)], ips: [ip] };
+    const named = attachment({ ifName, result });
+    expect(await statusOf(named)).toMatchObject([{ ips: ["10.1.0.2"] }]);
+    const addresses = { net9: ["10.1.0.9"] };
+    expect(await statusOf({ ...named, addresses })).toMatchObject([{ ips: ["10.1.0.2"] }]);
+  },
+);

@@ -57,8 +57,10 @@ async function entriesOf(
   if (!isVisible({ planned: { isAuxiliary }, result })) return [];
   const deviceInfo = await readDeviceInfo(ctx, containerId, recorded);
   const outcome = { ...recorded, result, deviceInfo };
+  // Pods name interfaces, also as every object's members: constructor.
+  const inspected = new Map(Object.entries(addresses));
   return buildNetworkStatus(outcome).map((status, i) => {
-    const ips = addresses[status.interface ?? ""] ?? status.ips;
+    const ips = inspected.get(status.interface ?? "") ?? status.ips;
     const ignored = i === 0 ? ignoredRequests : undefined;
     return omitUndefined({ ...status, ips, [ignoredRequestsKey]: ignored });
   });
