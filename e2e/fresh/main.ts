@@ -8,7 +8,7 @@ import { run } from "../cluster/machine/run.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { type Contents, type Release, releases, rootFileSystem, type System } from "./root-fs.ts";
 import { environment, writeSettings } from "./settings.ts";
-import { isContained, jobScript, jobTimeoutMs } from "./workflow.ts";
+import { diskOf, isContained, jobScript, jobTimeoutMs } from "./workflow.ts";
 
 /**
  * Runs the README's commands on a fresh Debian: clones the commit that is checked out to /root/plexus of a minimal
@@ -56,6 +56,8 @@ const targetsMs = 3_600_000;
 interface Work {
   readonly script: string;
   readonly timeoutMs: number;
+  /** Directories that are on the machine's disk. */
+  readonly disk: readonly string[];
 }
 
 /** Runs a script on a system, with a bundle of the commit beside it, and returns whether it succeeded. */
@@ -71,20 +73,24 @@ async function runOn(release: System, has: Contents, work: Work): Promise<boolea
   });
   await writeSettings(share);
   await writeFile(join(share, "command"), work.script);
-  const succeeded = await enter(system, scratch, work.timeoutMs);
+  const succeeded = await enter(system, scratch, work);
   await collectReports(join(share, "reports"), release);
   await reaper.reap();
   return succeeded;
 }
 
-async function enter(system: string, scratch: string, timeout: number): Promise<boolean> {
+async function enter(
+  system: string,
+  scratch: string,
+  { timeoutMs: timeout, disk }: Work,
+): Promise<boolean> {
   const namespaces = ["--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"];
   const script = join(import.meta.dirname, "enter.sh");
   const isolated = ["unshare", ...namespaces, "--propagation=private", "sh", script];
   // setpriv: the system ends with this process, however that one ends.
   const { exitCode } = await execa(
     "setpriv",
-    ["--pdeathsig=KILL", "--", ...isolated, system, scratch],
+    ["--pdeathsig=KILL", "--", ...isolated, system, scratch, ...disk],
     {
       reject: false,
       stdin: "ignore",
@@ -117,7 +123,7 @@ async function runJob(file: string, name: string): Promise<void> {
   const end = until && `, until "${until}"`;
   const title = `fresh: job ${[name, matrix].filter(Boolean).join(" ")} of ${file}${end ?? ""}`;
   const script = jobScript(file, name, { value: matrix, until });
-  const work = { script, timeoutMs: jobTimeoutMs(file, name) };
+  const work = { script, timeoutMs: jobTimeoutMs(file, name), disk: diskOf(file, name) };
   await report(title, () =>
     isContained(file, name) ? runOn("trixie", "bare", work) : runOn("noble", "runner", work),
   );
@@ -129,7 +135,8 @@ async function runTargets(name: string): Promise<void> {
     process.exit(2);
   }
   const targets = chosen ?? defaultTargets[name];
-  const run = () => runOn(name, "fresh", { script: command(targets), timeoutMs: targetsMs });
+  const run = () =>
+    runOn(name, "fresh", { script: command(targets), timeoutMs: targetsMs, disk: [] });
   await report(`fresh ${releases[name]}: make ${targets}`, run);
 }
 

@@ -15,13 +15,14 @@ interface Step {
 
 /** What the workflows have of a job. */
 interface Job {
-  readonly container?: string | { readonly image: string };
+  readonly container?: string | { readonly image: string; readonly volumes?: readonly string[] };
   readonly env?: Readonly<Record<string, string>>;
   readonly "timeout-minutes": number;
   readonly steps: readonly Step[];
 }
 
 const workspace = "/__w/plexus/plexus";
+const containerHome = "/github/home";
 
 /** What stands for an action: what it changes for the steps after it, or a check of what it reads. */
 const actions: Readonly<Record<string, (inputs: Readonly<Record<string, string>>) => string>> = {
@@ -57,6 +58,14 @@ export function isContained(workflow: string, name: string): boolean {
   return jobOf(workflow, name).container !== undefined;
 }
 
+/** The directories of a job that are on the runner's disk: what GitHub mounts into a container, and its volumes. */
+export function diskOf(workflow: string, name: string): readonly string[] {
+  const { container } = jobOf(workflow, name);
+  if (container === undefined) return ["/tmp"];
+  const volumes = typeof container === "string" ? [] : (container.volumes ?? []);
+  return ["/__w", containerHome, ...volumes.flatMap((volume) => volume.split(":")[1] ?? [])];
+}
+
 /** After how many milliseconds GitHub ends a job. */
 export function jobTimeoutMs(workflow: string, name: string): number {
   return jobOf(workflow, name)["timeout-minutes"] * 60_000;
@@ -78,8 +87,13 @@ export function jobScript(
   const all = { CI: "true", GITHUB_WORKSPACE: workspace, GITHUB_PATH: "/dev/null", ...env };
   const head = ["set -e", `cd ${workspace}`, ...assignments(all)];
   const script = [...head, ...steps.slice(0, end).map(stepScript)].join("\n");
-  const isolated = container === undefined ? asRunner(script) : script;
+  const isolated = container === undefined ? asRunner(script) : inContainer(script);
   return `set -e\nmkdir -p ${workspace}\n${isolated}`;
+}
+
+/** GitHub gives a container another home directory. */
+function inContainer(script: string): string {
+  return `cp /root/.npmrc ${containerHome}/\nexport HOME=${containerHome}\n${script}`;
 }
 
 /** As the user of GitHub's runners, who may become root without a password. This machine's proxies remain. */
