@@ -44,7 +44,7 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
-/** Expects a failure with an error of which this is a part. */
+/** Expects exit code 1, and an error that says this. */
 function expectFailure(
   { code, err }: Awaited<ReturnType<typeof run>>,
   says: string | RegExp,

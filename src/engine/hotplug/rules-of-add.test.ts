@@ -229,6 +229,21 @@ test.each([
   expect((await pod.attachments())[2]?.result).not.toHaveProperty("routes");
 });
 
+test("a plugged network whose default routes the kernel does not remove is undone before a further plugin runs", async () => {
+  const pod = await routedPod([{ name: "a" }], {}, { b: ["macvlan", "tuning"] });
+  const { kernel, plugins } = pod.lab;
+  const deleteRoute = 25;
+  const eperm = 1;
+  kernel.refuse = ({ type }) => (type === deleteRoute ? eperm : undefined);
+  expect(await pod.edit("a,b")).toMatchObject({ state: "failed" });
+  expect(plugins.log().slice(-3)).toEqual([
+    "macvlan ADD net2",
+    "tuning DEL net2",
+    "macvlan DEL net2",
+  ]);
+  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
+});
+
 test("a plugged network whose result also names the pod's interface leaves its default routes", async () => {
   const pod = await routedPod([{ name: "a" }]);
   pod.lab.plugins.script("ipvlan ADD", (call) => {

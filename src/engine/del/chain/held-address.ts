@@ -85,7 +85,7 @@ export class AddressesOfOthers {
   }
 }
 
-/** The addresses that attachments of a network have, except for that of a DEL. */
+/** The addresses of a network's attachments, without the attachment that a DEL is for. */
 function heldBy(
   record: AttachmentRecord,
   network: Json | undefined,
