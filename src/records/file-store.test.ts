@@ -567,6 +567,15 @@ test("open() syncs the name of a directory that it creates", async () => {
   expect(synced).toEqual(["."]);
 });
 
+test("problem() tells that no record can be written, and leaves no file if one can be", async () => {
+  expect(await (await FileRecordStore.open(dir)).problem()).toBeUndefined();
+  expect(await readdir(dir)).toEqual([]);
+  const unusable = await FileRecordStore.open("/proc/self/fd");
+  expect(await unusable.problem()).toMatch(
+    /^the state directory \/proc\/self\/fd cannot be used: E/,
+  );
+});
+
 test("create() makes the record visible at once, and syncs it before `durable` resolves, without flush()", async () => {
   const store = await FileRecordStore.open(dir);
   const synced = observeSyncs();

@@ -31,6 +31,7 @@ import { OpenFiles } from "./open-files.ts";
 import { formatDefaultPlan, parseRecord, planIn } from "./record-file.ts";
 import { RecordIndex } from "./record-index.ts";
 import { isSandboxLocked } from "./sandbox-in-use.ts";
+import { stateDirProblem } from "./state-directory.ts";
 import {
   delBegunAt,
   isPresent,
@@ -157,6 +158,10 @@ export class FileRecordStore implements RecordReader, RecordWriter, ShimFiles {
 
   isLocked(containerId: string): Promise<boolean> {
     return isSandboxLocked(this.#dir, containerId);
+  }
+
+  problem(): Promise<string | undefined> {
+    return stateDirProblem(this.#dir);
   }
 
   async sweep(): Promise<void> {

@@ -1,19 +1,12 @@
-import { mkdir, open, rm } from "node:fs/promises";
-import { join } from "node:path";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { delegateList } from "#engine/delegate-list.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
-import { primaryConfName } from "#lib/files/state-files.ts";
-import { nameTarget, temporaryName } from "#lib/files/temporary-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { stateDirProblem } from "#records/state-directory.ts";
 import { examinePlugins, lookUpPlugin, type PluginFindings } from "./plugin-lookup.ts";
 
 const shimStep = "restart plexusd's pod, which installs it";
-
-/** More than the record of a usual pod. */
-const probeBytes = 64 * 1024;
 
 interface PrerequisitesOptions {
   readonly spec: NodeConfSpec;
@@ -42,24 +35,6 @@ async function examineShim({ spec, files }: PrerequisitesOptions): Promise<Plugi
       return { problem: `${executableNames.shim} is not installed in ${shimDir}; ${shimStep}` };
     case "unseen":
       return { warning: `plexusd cannot see whether its shim is installed: ${found.why}` };
-  }
-}
-
-/** Every ADD starts with a record, so all fail on a full or read-only file system. */
-async function stateDirProblem(stateDir: string): Promise<string | undefined> {
-  // The sweep removes a file of this name after a crash.
-  const target = join(stateDir, primaryConfName);
-  const probe = join(stateDir, temporaryName(primaryConfName));
-  try {
-    await mkdir(stateDir, { recursive: true, mode: 0o700 });
-    await using file = await open(probe, "wx", 0o600);
-    await file.writeFile(Buffer.alloc(probeBytes));
-    return undefined;
-  } catch (error) {
-    const reason = errorMessage(nameTarget(error, probe, target));
-    return `the state directory ${stateDir} cannot be used: ${reason}`;
-  } finally {
-    await rm(probe, { force: true }).catch(() => undefined);
   }
 }
 

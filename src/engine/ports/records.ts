@@ -95,6 +95,8 @@ export interface RecordWriter {
    * @throws CniError 5 when they cannot be renamed, 11 when there is a usable record: another process has written it meanwhile
    */
   quarantine(key: RecordKey): Promise<void>;
+  /** Why no record can be written now, as on a full file system; undefined if one can be. */
+  problem(): Promise<string | undefined>;
 }
 
 /** What the engine and the shim, which may work without an engine, tell each other by files. */

@@ -38,6 +38,12 @@ test("status() asks the default network's plugins only; those of other networks 
   }
 });
 
+test("status() is not ready while no record can be written, with which every ADD starts [R-1.1-20]", async () => {
+  const lab = labOf("1.1.0");
+  lab.records.whyUnusable = "the state directory /var/lib/plexus cannot be used: ENOSPC";
+  expectError(await lab.status(), 50, /^the state directory .* cannot be used: ENOSPC$/);
+});
+
 test.each([50, 51])("status() passes on a plugin's code %i [R-1.1-22]", async (code) => {
   const lab = labOf("1.1.0");
   lab.plugins.script("tuning STATUS", failed(code, "backend away"));

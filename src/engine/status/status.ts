@@ -27,7 +27,10 @@ export async function status(ctx: CallContext, request: StatusRequest): Promise<
   // (containerd 2, CRI-O) do if the conf asks for it.
   const isDescribed = request.conf.capabilities[podAnnotationsCapability] === true;
   const source = isDescribed ? undefined : ctx.deps.source;
-  const reason = (await readinessProblem(ctx))?.message ?? source?.notReadyReason();
+  const reason =
+    (await readinessProblem(ctx))?.message ??
+    source?.notReadyReason() ??
+    (await ctx.deps.records.problem());
   if (reason !== undefined) throw notAvailable(reason);
   try {
     await checkNetworks(ctx, request);

@@ -49,6 +49,8 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   readonly locked = new Set<string>();
   /** Keys that the shim does not detach without an engine. */
   readonly engineOnly = new Set<string>();
+  /** Why no record can be written, as STATUS reads it. */
+  whyUnusable: string | undefined;
   /** Thrown by the n-th write (from 1), when set. */
   failWrite: { nth: number; error: Error } | undefined;
   /** What a created record waits for until it is durable. */
@@ -86,6 +88,10 @@ export class FakeRecords implements RecordReader, RecordWriter, ShimFiles {
   }
 
   async flush(): Promise<void> {}
+
+  async problem(): Promise<string | undefined> {
+    return this.whyUnusable;
+  }
 
   async finish(key: RecordKey & Partial<AttachmentRecord>): Promise<void> {
     if (this.failFinish !== undefined) throw this.failFinish;
