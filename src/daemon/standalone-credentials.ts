@@ -1,5 +1,6 @@
 import type { Logger } from "#engine/ports/logger.ts";
 import { type InClusterOptions, inClusterContent } from "#kube/api/in-cluster.ts";
+import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import type { Cluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
@@ -19,26 +20,23 @@ export function standaloneCredentials(options: {
   if (source.kind !== "api") return {};
   const { kubeconfig: path } = source;
   if (path !== undefined) {
-    const kubeconfig = async (): Promise<string> => {
-      const { readPlainKubeconfig } = await import("#kube/api/plain-kubeconfig.ts");
-      return portableKubeconfig(readPlainKubeconfig(path, { allowsTokenFile: true }));
-    };
-    return { kubeconfig };
+    const content = () => readPlainKubeconfig(path, { allowsTokenFile: true });
+    return { kubeconfig: async () => portableKubeconfig(content()) };
   }
   if (inCluster === undefined) return {};
   const ofPod = () => inClusterContent(inCluster);
   const { node } = cluster;
   if (!flags.thin || node === undefined)
-    return { kubeconfig: async () => portableKubeconfig(await ofPod()) };
+    return { kubeconfig: async () => portableKubeconfig(ofPod()) };
   const ofNode = new NodeToken({
-    podToken: async () => (await ofPod()).token,
+    podToken: () => ofPod().token,
     request: (account, seconds) => node.requestToken(account, seconds),
     isRejected: (token) => node.isRejected(token),
     logger,
   });
   const kubeconfig = async (): Promise<string> => {
     const token = await ofNode.get();
-    return portableKubeconfig({ ...(await ofPod()), token });
+    return portableKubeconfig({ ...ofPod(), token });
   };
   return { kubeconfig };
 }

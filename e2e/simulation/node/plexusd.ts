@@ -17,7 +17,7 @@ import { HostGoneError, type RuntimeSandboxes } from "#engine/ports/host.ts";
 import { type Logger, noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { ApiClient } from "#kube/api/client.ts";
-import { plainKubeconfigCredentials } from "#kube/api/kubeconfig.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 import { ApiStatusPublisher } from "#kube/status-publisher.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
@@ -346,7 +346,7 @@ export function startStandalone({
       },
       now: () => new Date().toISOString(),
       openCluster: async () => {
-        const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
+        const client = new ApiClient(kubeconfigCredentials(kubeconfig));
         const kube = openKubeOnce({ client, nodeName, apiTimeoutMs, logger });
         return { ...kube, deviceSources, close: () => kube.close(2000) };
       },

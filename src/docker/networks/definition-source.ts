@@ -1,6 +1,7 @@
 import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
+import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { openKubeOnce } from "#kube/one-shot.ts";
 
 /** A person waits for the network to be created. */
@@ -15,8 +16,7 @@ export async function openDefinitionSource({
   readonly logger: Logger;
 }): Promise<(DefinitionSource & AsyncDisposable) | undefined> {
   if (kubeconfig === undefined) return undefined;
-  const { plainKubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
-  const client = new ApiClient(plainKubeconfigCredentials(kubeconfig));
+  const client = new ApiClient(kubeconfigCredentials(kubeconfig));
   const kube = openKubeOnce({ client, logger, apiTimeoutMs });
   return {
     getNad: (ref, call) => kube.source.getNad(ref, call),
