@@ -85,7 +85,7 @@ function leftByMultus({ ofMultus: { gone, damaged } }: NodeReport): Condition[] 
 /** A part of the pods by name, the others by number. */
 function runningPods({ podProblems }: NodeReport): Condition[] {
   if (podProblems.length === 0)
-    return [found("PodsAttached", "none lacks a network that it asks for")];
+    return [found("PodsAttached", "none lacks a network that it asked for when it started")];
   return [...Map.groupBy(podProblems, ({ reason }) => reason).values()].flatMap((these) => {
     const shown: Condition[] = these.slice(0, namedMax).map(({ pod, ...condition }) => {
       const step = `kubectl plexus explain ${pod} says what to do`;

@@ -402,7 +402,12 @@ test.each([
     "running pods: warning",
     "shop/web: network shop/a (net1): busy",
   ],
-  ["without pods that lack a network", {}, "running pods: ok", "none lacks a network"],
+  [
+    "without pods that lack a network",
+    {},
+    "running pods: ok",
+    "none lacks a network that it asked for when it started",
+  ],
   [
     "with pods that could not be attached",
     {
