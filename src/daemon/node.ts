@@ -19,12 +19,11 @@ import type { Cluster } from "./cluster.ts";
 /** What serves the calls of the container runtime. */
 export type Calls = Pick<
   CallServer,
-  "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
+  "sandboxHosts" | "notReadyReason" | "ensureReachable" | "drain"
 >;
 
 export const noCalls: Calls = {
   sandboxHosts: noSandboxHosts,
-  findByAgent: async () => undefined,
   notReadyReason: () => undefined,
   ensureReachable: async () => undefined,
   drain: async () => undefined,

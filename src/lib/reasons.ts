@@ -118,7 +118,7 @@ export type Verdict = (typeof verdicts)[number];
  */
 const findings = {
   ok: [
-    ...["AddedInterface", "AgentReady", "Attached", "AttachedByOther", "ChainedPlugins"],
+    ...["AddedInterface", "Attached", "AttachedByOther", "ChainedPlugins"],
     ...["ConfigInEffect", "DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds"],
     ...["NoLeftovers", "NodeHandedBack", "NothingRequested", "PlexusConfActive", "PodEnded"],
     ...["PodsAttached", "PrimaryNetworkChanged", "Ready", "RemovedInterface", "ShimReady"],
@@ -129,7 +129,7 @@ const findings = {
     ...["StatusPending"],
   ],
   warning: [
-    ...["AddressOutsideRange", "AddressTaken", "AgentRefusesPlugins", "AnnotationChanged"],
+    ...["AddressOutsideRange", "AddressTaken", "AnnotationChanged"],
     ...[
       "AttachmentForgotten",
       "DeviceInUse",
