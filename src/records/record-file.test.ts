@@ -88,35 +88,6 @@ test("parseRecord() says of no whole record that an update of it was lost", () =
   expect(parseRecord(formatRecord(record, plan), where).record).toEqual(record);
 });
 
-test("parseRecord() reads a record in which an earlier release has a pause of its status", () => {
-  const statusPause = { bootId: "b1", clockMs: 5678, milliseconds: 1000, isForAll: false };
-  const { pendingStatus } = parseRecord(fileOf("2", { ...full, statusPause }), where).record;
-  expect(pendingStatus).toEqual(full.pendingStatus);
-});
-
-test("parseRecord() reads what hot-plug wrote in earlier releases as states", () => {
-  const states = [
-    { state: "attached" },
-    { state: "attempted", hotPlug: "adding" },
-    { state: "attached", hotPlug: "removing" },
-    { state: "detached", result: { cniVersion: "1.0.0" } },
-  ];
-  const attachments = states.map((each) => ({ ...attachment, ...each }));
-  const read = parseRecord(fileOf("2", { ...full, addEnded: undefined, attachments }), where);
-  expect(read.record.addEnded).toBe(true);
-  expect(read.record.attachments).toEqual(
-    ["attached", "attempted", "detaching", "detaching"].map((state) => ({ ...attachment, state })),
-  );
-});
-
-test("parseRecord() reads a record in which an earlier release has default routes that were yielded", () => {
-  const route = { dst: "0.0.0.0/0", gw: "10.0.0.1", dev: "eth0", metric: 0, onlink: true };
-  const attached = { ...attachment, state: "attached" };
-  const attachments = [{ ...attached, yieldedRoutes: [route] }];
-  const { record } = parseRecord(fileOf("2", { ...full, attachments }), where);
-  expect(record.attachments).toMatchObject([attached]);
-});
-
 test.each(["1", "3"])("parseRecord() rejects schema %s, planIn() reads the plan", (schema) => {
   const file = fileOf(schema, sandbox);
   expect(() => parseRecord(file, where)).toThrow(`it has schema ${schema}, this version reads 2`);

@@ -1,4 +1,4 @@
-import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import { type FieldReader, readFields } from "#lib/parsing/field-reader.ts";
 import { reasonRows } from "#lib/reasons.ts";
@@ -13,40 +13,13 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
     throw new ProtocolError(`it has schema ${schema}, this version reads ${recordSchemaVersion}`);
   }
   readFields(value, { subject: "content" }, checkRecord);
-  return withoutMarks(value as AttachmentRecord);
-}
-
-/** An attachment as earlier releases have written it. */
-interface FormerAttachment extends Omit<RecordedAttachment, "state"> {
-  readonly state: RecordedAttachment["state"] | "detached";
-  readonly hotPlug?: "adding" | "removing";
-}
-
-/**
- * Earlier releases marked what hot-plug changed with `hotPlug`, and kept a network that was detached
- * for another one, without a DEL in the plan: it is not attached any more.
- */
-function withoutMarks(record: AttachmentRecord): AttachmentRecord {
-  const former = record.attachments as readonly FormerAttachment[];
-  const isMarked = (each: FormerAttachment): boolean =>
-    "hotPlug" in each || each.state === "detached";
-  // Checked but not copied.
-  if (!former.some(isMarked)) return record;
-  const attachments = former.map(({ hotPlug, state, ...own }) => {
-    if (hotPlug === "removing") return { ...own, state: "detaching" as const };
-    if (state !== "detached") return { ...own, state };
-    const { result: _, ...detached } = own;
-    return { ...detached, state: "detaching" as const };
-  });
-  return { ...record, addEnded: true, attachments };
+  return value as AttachmentRecord;
 }
 
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
   const marks = ["addEnded", "hasLostUpdate"];
-  // The second one is of earlier releases, and says nothing any more.
-  const ofStatus = ["pendingStatus", "statusPause"];
-  const optional = ["listName", "netnsProcess", "pod", ...marks, ...ofStatus, "teardown"];
+  const optional = ["listName", "netnsProcess", "pod", ...marks, "pendingStatus", "teardown"];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
@@ -62,14 +35,13 @@ function checkRecord(record: FieldReader): void {
   if (teardown !== undefined) checkTeardown(teardown);
 }
 
-const states = ["planned", "attempted", "attached", "detaching", "owed", "detached"];
+const states = ["planned", "attempted", "attached", "detaching", "owed"];
 
 function checkAttachment(attachment: FieldReader): void {
   const objects = ["conf", "capabilityArgs"];
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
-  // The last one is of earlier releases, and says nothing any more.
-  const ofHotPlug = ["selection", "hotPlug", "addresses", "teardown", "yieldedRoutes"];
+  const ofHotPlug = ["selection", "addresses", "teardown"];
   const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
   const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
@@ -79,7 +51,6 @@ function checkAttachment(attachment: FieldReader): void {
   if (typeof attachment.value("isDefault") !== "boolean") {
     attachment.mismatch("isDefault", "a boolean");
   }
-  attachment.checked("hotPlug", oneOf(["adding", "removing"]));
   for (const key of [...objects, "result", "selection"]) attachment.object(key);
   for (const key of ["searchPath", ...lists]) attachment.strings(key);
   const addresses = attachment.object("addresses");
@@ -101,17 +72,15 @@ function checkAttachment(attachment: FieldReader): void {
 
 function checkTeardown(teardown: FieldReader): void {
   const texts = ["firstFailedAt", "failedAt", "lastError"];
-  const times = ["since", "missingSince"];
-  checkKeys(teardown, { required: [...texts, "attempts"], optional: [...times, "reason"] });
+  checkKeys(teardown, { required: [...texts, "attempts"], optional: ["missingSince", "reason"] });
   for (const key of texts) teardown.string(key);
   teardown.integer("attempts");
   teardown.checked("reason", oneOf(reasonRows().map(([name]) => name)));
-  for (const time of times.map((key) => teardown.object(key))) {
-    if (time === undefined) continue;
-    checkKeys(time, { required: ["bootId", "clockMs"] });
-    time.string("bootId");
-    time.integer("clockMs");
-  }
+  const time = teardown.object("missingSince");
+  if (time === undefined) return;
+  checkKeys(time, { required: ["bootId", "clockMs"] });
+  time.string("bootId");
+  time.integer("clockMs");
 }
 
 /** A key that another release added is refused, because writing the record again would lose it. */
