@@ -875,11 +875,6 @@ test("sandboxes --write updates the file until it is stopped, which removes it, 
 });
 
 test.each([
-  [
-    "docker",
-    ["--manifests", "/a", "--kubeconfig", "/b"],
-    "--manifests and --kubeconfig exclude each other",
-  ],
   ["docker", ["--reconcile-seconds", "0"], "--reconcile-seconds must be a whole number of seconds"],
   ["uninstall-cluster", ["--seconds", "soon"], "--seconds must be a whole number of seconds"],
 ])("%s refuses %j", async (command, flags, problem) => {

@@ -21,7 +21,6 @@ import { probeHostPort } from "./endpoints/host-ports.ts";
 import { JsonFiles } from "./json-files.ts";
 import { shimRuntime } from "./netns/cni-runtime.ts";
 import { IpCommand } from "./netns/ip-command.ts";
-import { openDefinitionSource } from "./networks/definition-source.ts";
 import { Networks } from "./networks/networks.ts";
 import { endpointSchema, networkSchema } from "./state.ts";
 import { lockStateDirectory } from "./state-lock.ts";
@@ -38,9 +37,8 @@ export interface DockerOptions {
   readonly shim: string;
   readonly binDirs: readonly string[];
   readonly confDir: string;
-  /** Where definitions come from. Without both, networks are files or JSON. */
+  /** A directory of definitions. Without it, networks are files or JSON. */
   readonly manifests?: string;
-  readonly kubeconfig?: string;
   readonly capabilities: Capabilities;
   /** Prefix for dockerd's paths of network namespaces, if mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
@@ -63,15 +61,14 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
   const engine = openEngine({ records, bootId, logger }, options);
   const calls = await CallServer.listen({ socketPath: callSocket, engine, logger });
   resources.defer(() => calls.drain());
-  const source = resources.use(await openDefinitionSource(options));
   const networks = new Networks(
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
-    { ...omitUndefined({ source, manifests }), confDir, confFiles: new HostConfFiles(), logger },
+    { ...omitUndefined({ manifests }), confDir, confFiles: new HostConfFiles(), logger },
   );
   const opened = { networks, records, recordsDir, bootId };
   const { endpoints, forgotten } = await openEndpoints(options, opened);
   const { capabilities } = options;
-  const driver = networkDriver({ networks, endpoints, capabilities, logger });
+  const driver = networkDriver({ networks, endpoints, capabilities });
   const server = await startPluginServer({ socketPath: pluginSocket, driver, logger });
   resources.defer(() => server.close({ removeFile: true }));
   const tasks = [

@@ -22,8 +22,6 @@ export const networkSchema = z.object({
   options: z.object({
     /** A definition, a file or a configuration in JSON. */
     network: z.string(),
-    /** A directory of manifests instead of the driver's source of definitions. */
-    manifests: z.string().exactOptional(),
     /** How an endpoint's interface gets into its container; docs/user/docker.md, "Modes". */
     mode: z.enum(["staged", "direct"]),
     /** Who sets a container's default route. */

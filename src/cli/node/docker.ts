@@ -11,11 +11,9 @@ export const dockerCommand = command({
   name: "docker",
   summary: "run the network driver for Docker until it is stopped",
   description: `Lets docker network create -d plexus make networks of CNI plugins. Runs as root in the network and
-mount namespaces of dockerd; see docs/user/docker.md. --manifests and --kubeconfig exclude each
-other.`,
+mount namespaces of dockerd; see docs/user/docker.md.`,
   flags: {
     manifests: textFlag("DIR", "NetworkAttachmentDefinitions in YAML"),
-    kubeconfig: textFlag("FILE", "NetworkAttachmentDefinitions of a cluster"),
     "conf-dir": textFlag("DIR", "CNI configurations by name", defaultPaths.confDir),
     "bin-dir": listFlag("DIR", "the CNI plugins; may be repeated", [defaultPaths.cniBinDir]),
     shim: textFlag("FILE", `the shim; by default ${executableNames.shim} in the first --bin-dir`),
@@ -53,18 +51,13 @@ other.`,
   },
   stopMs: servingPartsMs,
   async run({ flags }, _output, stopping) {
-    const { manifests, kubeconfig } = flags;
-    if (manifests !== "" && kubeconfig !== "") {
-      throw new Error("--manifests and --kubeconfig exclude each other");
-    }
     const binDirs = flags["bin-dir"];
     const seconds = wholeSeconds("--reconcile-seconds", flags["reconcile-seconds"]);
     const graceSeconds = wholeSeconds("--del-grace-seconds", flags["del-grace-seconds"]);
     // The other commands do not load the engine.
     const { startDocker } = await import("#docker/start.ts");
     await using _driver = await startDocker({
-      ...(manifests !== "" && { manifests }),
-      ...(kubeconfig !== "" && { kubeconfig }),
+      ...(flags.manifests !== "" && { manifests: flags.manifests }),
       pluginSocket: flags["plugin-socket"],
       callSocket: flags["call-socket"],
       stateDir: flags["state-dir"],

@@ -1,21 +1,14 @@
 import type { Endpoints } from "#docker/endpoints/endpoints.ts";
 import type { Networks } from "#docker/networks/networks.ts";
-import type { Logger } from "#engine/ports/logger.ts";
 import type { Capabilities, NetworkDriver } from "./protocol.ts";
-import type { RequestOf } from "./requests.ts";
 
 /** Serves libnetwork's remote driver protocol from networks and endpoints. */
 export function networkDriver(parts: {
   readonly networks: Networks;
   readonly endpoints: Endpoints;
   readonly capabilities: Capabilities;
-  readonly logger: Logger;
 }): NetworkDriver {
-  const { networks, endpoints, capabilities, logger } = parts;
-  const noted = async (node: RequestOf<"NetworkDriver.DiscoverNew">, message: string) => {
-    logger.debug({ type: node.DiscoveryType, data: node.DiscoveryData }, message);
-    return {};
-  };
+  const { networks, endpoints, capabilities } = parts;
   return {
     "Plugin.Activate": async () => ({ Implements: ["NetworkDriver"] }),
     "NetworkDriver.GetCapabilities": async () => ({
@@ -44,8 +37,8 @@ export function networkDriver(parts: {
     // The plugin portmap published the ports when the endpoint was created.
     "NetworkDriver.ProgramExternalConnectivity": async () => ({}),
     "NetworkDriver.RevokeExternalConnectivity": async () => ({}),
-    "NetworkDriver.DiscoverNew": (node) => noted(node, "dockerd discovered a node"),
-    "NetworkDriver.DiscoverDelete": (node) => noted(node, "dockerd lost a node"),
+    "NetworkDriver.DiscoverNew": async () => ({}),
+    "NetworkDriver.DiscoverDelete": async () => ({}),
   };
 }
 

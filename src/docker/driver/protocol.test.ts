@@ -9,7 +9,6 @@ const createNetwork = {
   Options: { "com.docker.network.generic": { "plexus.network": JSON.stringify(bridgeList) } },
   ...nullIpam,
 };
-const node = (DiscoveryData: object): object => ({ DiscoveryType: 1, DiscoveryData });
 
 test("Plugin.Activate and GetCapabilities have no payload [M-2.1] [M-2.2] [M-3.1] [M-3.2]", async () => {
   const bench = await startBench();
@@ -66,8 +65,6 @@ test.each([
   ["Join", "SandboxKey", { SandboxKey: "" }],
   ["Join", "SandboxKey", { SandboxKey: "relative" }],
   ["DiscoverNew", "DiscoveryType", { DiscoveryType: "1" }],
-  ["DiscoverNew", "DiscoveryData.Address", node({ Address: "x" })],
-  ["DiscoverDelete", "DiscoveryData.Self", node({ Address: "10.0.0.1", Self: "yes" })],
 ])(
   "%s with an invalid %s is answered with 400 and the member's name [M-4.3] [M-4.4] [M-4.5] [M-6.4] [M-6.5] [M-6.6]",
   async (method, member, body) => {
@@ -157,7 +154,7 @@ test("DiscoverNew and DiscoverDelete accept nodes and undefined types, and answe
       { Address: "203.0.113.2", BindAddress: "203.0.113.2", Self: true },
       { Address: "fd00::2", self: false },
     ]) {
-      expect(await bench.done(method, node(data))).toEqual({});
+      expect(await bench.done(method, { DiscoveryType: 1, DiscoveryData: data })).toEqual({});
     }
     expect(await bench.done(method, { DiscoveryType: 7, DiscoveryData: [1] })).toEqual({});
   }

@@ -10,10 +10,6 @@ const internalKey = "com.docker.network.internal";
 const schema = z
   .strictObject({
     network: nonEmptyText(),
-    manifests: z
-      .string()
-      .startsWith("/", { error: "must be the absolute path of a directory" })
-      .exactOptional(),
     mode: z.enum(["staged", "direct"]).default("staged"),
     gateway: z.enum(["auto", "none", "docker"]).default("auto"),
     // dockerd appends a number, and the kernel has room for 15 characters.

@@ -50,23 +50,10 @@ test("a network may be a file: a configuration, or a manifest with one definitio
   );
 });
 
-test("a network may be a definition of a directory of manifests, else a configuration by its CNI name", async () => {
+test("a network may be a configuration by its CNI name", async () => {
   const bench = await startBench();
-  const manifests = join(bench.dir, "manifests");
-  await mkdir(manifests);
-  await writeFile(join(manifests, "a.yaml"), definition("blue", "infra"));
-  await writeFile(join(manifests, "b.yaml"), definition("blue", "default"));
-  const options = { "plexus.manifests": manifests };
-  expect(await create(bench, { "plexus.network": "infra/blue", ...options })).toBeUndefined();
-  expect(await kept(bench)).toMatchObject({ displayName: "infra/blue" });
-  expect(await create(bench, { "plexus.network": "blue", ...options })).toBeUndefined();
-  expect(await kept(bench)).toMatchObject({ displayName: "default/blue" });
-  expect(await create(bench, { "plexus.network": "infra/green", ...options })).toBe(
-    "there is no NetworkAttachmentDefinition infra/green",
-  );
   await mkdir(join(bench.dir, "net.d"));
   await writeFile(join(bench.dir, "net.d/10-red.conflist"), JSON.stringify(bridgeList));
-  expect(await create(bench, { "plexus.network": "red", ...options })).toBeUndefined();
   expect(await create(bench, { "plexus.network": "red" })).toBeUndefined();
 });
 
@@ -77,7 +64,6 @@ test.each([
   [{ "plexus.network": "red", "plexus.mode": "fast" }, "-o plexus.mode: "],
   [{ "plexus.network": "red", "plexus.gateway": "10.0.0.1" }, "-o plexus.gateway: "],
   [{ "plexus.network": "red", "plexus.ifprefix": "1/2" }, "-o plexus.ifprefix: must be"],
-  [{ "plexus.network": "red", "plexus.manifests": "here" }, "-o plexus.manifests: must be"],
   [{ "plexus.network": "red", "plexus.colour": "x" }, "-o plexus.colour: there is no such option"],
   [{ "plexus.network": '{"type":"plexus","name":"a"}' }, "plexus"],
   [

@@ -26,7 +26,7 @@ export class Networks {
    */
   async create(request: RequestOf<"NetworkDriver.CreateNetwork">): Promise<void> {
     const options = parseNetworkOptions(request.Options);
-    const resolved = await resolveNetwork(options, this.#sources);
+    const resolved = await resolveNetwork(options.network, this.#sources);
     if (options.mode === "staged") checkStagedMode(resolved);
     await this.#stored.put(request.NetworkID, {
       schemaVersion: 1,
@@ -57,7 +57,7 @@ export class Networks {
   async needsNoGateway(options: Readonly<Record<string, unknown>>): Promise<boolean> {
     const parsed = parseNetworkOptions(options);
     if (parsed.gateway !== "none" && !parsed.internal) return false;
-    const { list } = await resolveNetwork(parsed, this.#sources);
+    const { list } = await resolveNetwork(parsed.network, this.#sources);
     return !list.plugins.some(({ type }) => gatewayPlugins.has(type));
   }
 }

@@ -2,8 +2,6 @@ import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
-import type { NetworkState } from "#docker/state.ts";
-import type { DefinitionSource } from "#engine/ports/cluster.ts";
 import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { readTextFile } from "#lib/files/read-file.ts";
@@ -14,9 +12,8 @@ import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 
 /** Where networks are looked up. */
 export interface NetworkSources {
-  /** The driver's directory of definitions, or the cluster that has them, if it has either. */
+  /** The driver's directory of definitions, if it has one. */
   readonly manifests?: string;
-  readonly source?: DefinitionSource;
   readonly confDir: string;
   readonly confFiles: ConfFiles;
   readonly logger: Logger;
@@ -29,8 +26,6 @@ export interface ResolvedConf {
   readonly list: NetConfList;
 }
 
-type NetworkReference = Pick<NetworkState["options"], "network" | "manifests">;
-
 const defaultNamespace = "default";
 
 /**
@@ -39,25 +34,19 @@ const defaultNamespace = "default";
  * @throws CniError or Error when it does not exist or cannot be used
  */
 export async function resolveNetwork(
-  options: NetworkReference,
+  network: string,
   sources: NetworkSources,
 ): Promise<ResolvedConf> {
-  const found = await find(options, sources);
+  const found = await find(network, sources);
   checkNotMetaPlugin(found.list, found.displayName);
   return found;
 }
 
-async function find(
-  { network, manifests }: NetworkReference,
-  sources: NetworkSources,
-): Promise<ResolvedConf> {
+async function find(network: string, sources: NetworkSources): Promise<ResolvedConf> {
   if (network.trimStart().startsWith("{")) return inlineNetwork(network);
   if (/^\/.*\.ya?ml$/.test(network)) return networkOfManifest(network, sources);
   if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
-  const dir = manifests ?? sources.manifests;
-  if (dir === undefined) return networkByName(network, sources);
-  const source = ManifestDirectory.open(dir, sources.logger);
-  return networkByName(network, { ...sources, source });
+  return networkByName(network, sources);
 }
 
 function named(list: NetConfList): ResolvedConf {
@@ -77,13 +66,15 @@ async function networkOfManifest(path: string, sources: NetworkSources): Promise
   if (nad !== undefined && nads.length === 1) return networkOfNad(nad, sources);
   throw new Error(
     `${path} has ${nads.length} NetworkAttachmentDefinitions instead of one; ` +
-      "name one of a directory with -o plexus.manifests",
+      "put the file into the directory of --manifests, and name one of them",
   );
 }
 
 async function networkByName(text: string, sources: NetworkSources): Promise<ResolvedConf> {
   const { namespace, name } = parseReference(text);
-  const nad = await sources.source?.getNad({ namespace, name }, {});
+  const { manifests, logger } = sources;
+  const directory = manifests === undefined ? undefined : ManifestDirectory.open(manifests, logger);
+  const nad = await directory?.getNad({ namespace, name });
   if (nad !== undefined) return networkOfNad(nad, sources);
   if (text.includes("/")) {
     throw new Error(`there is no NetworkAttachmentDefinition ${namespace}/${name}`);

@@ -140,7 +140,7 @@ export class DriverBench {
     });
     this.#forgotten = forgotten;
     const scopes = { Scope: "local", ConnectivityScope: "local" } as const;
-    const driver = networkDriver({ networks, endpoints, capabilities: scopes, logger });
+    const driver = networkDriver({ networks, endpoints, capabilities: scopes });
     this.#server = await startPluginServer({ socketPath: this.socketPath, driver, logger });
   }
 
