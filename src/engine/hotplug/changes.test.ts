@@ -89,36 +89,6 @@ test.each([
 );
 
 test.each([
-  {
-    title: "removes the last attached first",
-    from: "a,b,c",
-    to: "b",
-    expected: ["-net3", "-net1"],
-  },
-  {
-    title: "adds in the annotation's order",
-    from: "b",
-    to: "c,b,a",
-    expected: ["+default/c", "+default/a"],
-  },
-  { title: "counts occurrences", from: "a,a", to: "a", expected: ["-net2"] },
-  { title: "adds another occurrence", from: "a", to: "a,a", expected: ["+default/a"] },
-  { title: "removes all without an annotation", from: "a,b", to: "", expected: ["-net2", "-net1"] },
-])("networkChanges() $title [H-25] [H-27]", ({ from, to, expected }) => {
-  expect(changes(attachedFor(from), to)).toEqual(expected);
-});
-
-test.each([
-  { left: "attempted", from: "a,b", expected: ["-net1", "+default/a"] },
-  { left: "detaching", from: "a,b", expected: ["-net1", "+default/a"] },
-  { left: "owed", from: "a,b", expected: ["-net1", "+default/a"] },
-  { left: "attempted", from: "b", expected: ["-net1"] },
-] as const)("networkChanges() removes and adds what was left $left", ({ left, from, expected }) => {
-  const [first, second] = attachedFor("a,b") as [RecordedAttachment, RecordedAttachment];
-  expect(changes([{ ...first, state: left }, second], from)).toEqual(expected);
-});
-
-test.each([
   { title: "never removes them", annotation: "", expected: [] },
   { title: "counts them for their network", annotation: "a,b", expected: [] },
   {
@@ -145,16 +115,8 @@ test.each([
 
 test.each([
   { title: "the only attachment", from: "a,b", to: "b", expected: [] },
-  { title: "no other network", from: "b,a", to: "", expected: ["-net1"] },
   { title: "none beside one that is requested", from: "a,a", to: "a", expected: ["-net2"] },
   { title: "all of several", from: "a,b,a", to: "b", expected: [] },
-  { title: "none that is not attached", from: "b", to: "b", expected: [] },
-  {
-    title: "one although an element names its interface, which is then refused",
-    from: "a@x1",
-    to: "b@x1",
-    expected: ["+default/b"],
-  },
   {
     title: "none that is attached anew",
     from: "a@x1,b",
@@ -163,11 +125,6 @@ test.each([
   },
 ])("networkChanges() keeps $title of a configured network [H-29]", ({ from, to, expected }) => {
   expect(changes(attachedFor(from), to, ["default/a"])).toEqual(expected);
-});
-
-test("networkChanges() counts attachments without an element first for elements that name them", () => {
-  const recorded = [attachment("default/a", "net1"), attachment("default/a", "net2")];
-  expect(changes(recorded, "a,a@net1")).toEqual([]);
 });
 
 test.each([
@@ -188,47 +145,6 @@ test("networkChanges() adds the network of the default network, which counts for
   const attachments = [attachment("default/a", "eth0")];
   const { additions } = networkChanges({ attachments }, selectionsOf("a"), { configured: [] });
   expect(additions).toHaveLength(1);
-});
-
-test.each([
-  { title: "the one of its interface", from: "b@x1,a@x2", to: "a@x2", expected: ["a: x2"] },
-  { title: "none of another network", from: "b@x1", to: "a@x1", expected: ["a: none"] },
-  { title: "none on another interface", from: "a@x1", to: "a@x2", expected: ["a: none"] },
-  { title: "none with other settings", from: "a", to: '[{"name":"a","mac":"02:00:00:00:00:01"}]' },
-  { title: "one on a generated interface", from: "a@x1,a@net7", to: "a", expected: ["a: net7"] },
-  {
-    title: "the one of the same element, and none that requested its interface",
-    from: "a@net1,a",
-    to: "a",
-    expected: ["a: net2"],
-  },
-  {
-    title: "for each element another one",
-    from: "a,a",
-    to: "a,a,a",
-    expected: ["a: net2", "a: net1", "a: none"],
-  },
-  {
-    title: "none whose interface another element requests",
-    from: "a",
-    to: "a,b@net1",
-    expected: ["a: none", "b: none"],
-  },
-])("networkChanges() renews what is not attached: $title", ({ from, to, expected }) => {
-  const attachments = attachedFor(from).map((each) => ({ ...each, state: "owed" as const }));
-  const { additions } = networkChanges({ attachments }, selectionsOf(to), { configured: [] });
-  const renewals = additions.map(
-    ({ selection, renewed }) => `${selection.name}: ${renewed?.ifName ?? "none"}`,
-  );
-  expect(renewals).toEqual(expected ?? ["a: none"]);
-});
-
-test("networkChanges() renews an attachment that is to be refreshed, and no other one", () => {
-  const attachments = attachedFor("a,a");
-  const options = { configured: [], refreshed: "net1" };
-  const found = networkChanges({ attachments }, selectionsOf("a,a"), options);
-  const renewed = found.additions.map((each) => each.renewed);
-  expect([found.removals, renewed]).toEqual([[attachments[0]], [attachments[0]]]);
 });
 
 test.each([
