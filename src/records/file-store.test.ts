@@ -20,7 +20,7 @@ import {
 import { syncBuiltinESMExports } from "node:module";
 import { join, relative } from "node:path";
 import { crc32 } from "node:zlib";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, test as base, beforeEach, expect, vi } from "vitest";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import type { TeardownPlan } from "#engine/record/teardown-plan.ts";
 import { eventually } from "#lib/testing/eventually.ts";
@@ -71,6 +71,10 @@ async function storeWithRecord(): Promise<FileRecordStore> {
   await store.create(recordOf("c1"), plan);
   return store;
 }
+
+const test = base
+  .extend("store", () => FileRecordStore.open(dir))
+  .extend("stored", () => storeWithRecord());
 
 const second = recordOf("c1", "eth0", "second");
 const third = recordOf("c1", "eth0", "third");
@@ -164,8 +168,7 @@ test.each(["eth0.100", "a@b", ".x", "..x", "x.json", "x.record", "veth\\1", "Ð¸Ð
   },
 );
 
-test("concurrent and repeated writes leave one complete file per sandbox", async () => {
-  const store = await FileRecordStore.open(dir);
+test("concurrent and repeated writes leave one complete file per sandbox", async ({ store }) => {
   const ids = Array.from({ length: 20 }, (_, i) => `c${i}`);
   await Promise.all(
     ids.map(async (id) => {
@@ -226,32 +229,29 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   expect(await openFiles()).not.toContain(fileOf());
 });
 
-test("list() says which record cannot be read: it may contain anything", async () => {
-  const store = await storeWithRecord();
-  await store.flush();
+test("list() says which record cannot be read: it may contain anything", async ({ stored }) => {
+  await stored.flush();
   vi.spyOn(fs, "readSync").mockImplementation(() => {
     throw new Error("EIO: i/o error, read");
   });
   syncBuiltinESMExports();
   const message = expect.stringContaining(`cannot read the attachment record ${fileOf()}: EIO`);
-  const { damaged } = await store.list();
+  const { damaged } = await stored.list();
   expect(damaged).toMatchObject([{ ...key, isUnreadable: true, error: { message } }]);
   expect(damaged[0]?.mayContain("10.0.0.7")).toBe(true);
 });
 
-test("a damaged record may contain what is in its file", async () => {
-  const store = await storeWithRecord();
-  await store.flush();
+test("a damaged record may contain what is in its file", async ({ stored }) => {
+  await stored.flush();
   appendFileSync(fileOf("c2"), "torn 10.0.0.7");
-  const [damaged] = (await store.list()).damaged;
+  const [damaged] = (await stored.list()).damaged;
   const texts = ["10.0.0.7", "10.0.0.8"];
   expect(texts.map((text) => damaged?.mayContain(text))).toEqual([true, false]);
   await rm(fileOf("c2"));
   expect(damaged?.mayContain("10.0.0.7")).toBe(false);
 });
 
-test("load() does not read a sparse record to its end [S-106]", async () => {
-  const store = await FileRecordStore.open(dir);
+test("load() does not read a sparse record to its end [S-106]", async ({ store }) => {
   await store.create(recordOf("c1"), emptyPlan);
   await store.flush();
   await truncate(fileOf(), 2_000_000_000);
@@ -262,8 +262,7 @@ test("load() does not read a sparse record to its end [S-106]", async () => {
   expect(process.memoryUsage().rss - before).toBeLessThan(400 * 2 ** 20);
 });
 
-test("load() fails for a plan of a later version, which is not damaged", async () => {
-  const store = await FileRecordStore.open(dir);
+test("load() fails for a plan of a later version, which is not damaged", async ({ store }) => {
   await store.create(recordOf("c1"), emptyPlan);
   await store.flush();
   const later = [
@@ -282,10 +281,9 @@ test("load() fails for a plan of a later version, which is not damaged", async (
   expect(await readFile(fileOf())).toEqual(content);
 });
 
-test("load() returns what another process has just written, too", async () => {
-  const store = await storeWithRecord();
+test("load() returns what another process has just written, too", async ({ stored }) => {
   await (await FileRecordStore.open(dir)).update(second, emptyPlan);
-  expect((await store.load(key))?.record).toEqual(second);
+  expect((await stored.load(key))?.record).toEqual(second);
 });
 
 test.each<[string, (path: string) => unknown]>([
@@ -318,19 +316,17 @@ test.each<[string, (path: string) => unknown]>([
   expect((await store.load(key))?.record).toEqual(expected);
 });
 
-test("list() skips a record that another process removes meanwhile", async () => {
-  const store = await FileRecordStore.open(dir);
+test("list() skips a record that another process removes meanwhile", async ({ store }) => {
   vi.spyOn(fs.promises, "readdir").mockResolvedValueOnce(["c1@eth0.record"] as never);
   syncBuiltinESMExports();
   expect(await store.list()).toEqual({ records: [], damaged: [] });
 });
 
-test("list() says of a file with zeros in it that it is incomplete", async () => {
-  const store = await storeWithRecord();
+test("list() says of a file with zeros in it that it is incomplete", async ({ stored }) => {
   const { size } = await stat(fileOf());
   await truncate(fileOf(), Math.floor(size / 2));
   await truncate(fileOf(), size + 100);
-  expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
+  expect((await stored.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
 });
 
 test.each([0, 1, 100, "the end but one byte"])("a file of %s bytes is incomplete", async (end) => {
@@ -340,8 +336,7 @@ test.each([0, 1, 100, "the end but one byte"])("a file of %s bytes is incomplete
   expect((await store.list()).damaged).toMatchObject([{ ...key, isIncomplete: true }]);
 });
 
-test("load() rejects a file that holds another sandbox's record and plan", async () => {
-  const store = await FileRecordStore.open(dir);
+test("load() rejects a file that holds another sandbox's record and plan", async ({ store }) => {
   await store.create(recordOf("c2"), plan);
   await writeFile(fileOf(), await readFile(fileOf("c2")));
   await expect(store.load(key)).rejects.toThrow(/belongs to interface eth0 of container c2/);
@@ -350,18 +345,16 @@ test("load() rejects a file that holds another sandbox's record and plan", async
   expect(damaged).toMatchObject([{ ...key, plan: undefined }]);
 });
 
-test("the teardown plan of a damaged record is listed if it is whole", async () => {
-  const store = await storeWithRecord();
-  await store.update({ ...recordOf("c1"), netns: 7 as never }, plan);
-  await store.flush();
+test("the teardown plan of a damaged record is listed if it is whole", async ({ stored }) => {
+  await stored.update({ ...recordOf("c1"), netns: 7 as never }, plan);
+  await stored.flush();
   await expect((await FileRecordStore.open(dir)).load(key)).rejects.toMatchObject({ code: 6 });
   expect((await (await FileRecordStore.open(dir)).list()).damaged).toMatchObject([
     { ...key, plan },
   ]);
 });
 
-test("list() ignores every file that is not a record", async () => {
-  const store = await FileRecordStore.open(dir);
+test("list() ignores every file that is not a record", async ({ store }) => {
   await store.create(recordOf("c2"), plan);
   for (const name of [
     "README",
@@ -376,8 +369,7 @@ test("list() ignores every file that is not a record", async () => {
   expect(await store.list()).toEqual({ records: [recordOf("c2")], damaged: [] });
 });
 
-test("load() finds no record that another process removes just now", async () => {
-  const store = await FileRecordStore.open(dir);
+test("load() finds no record that another process removes just now", async ({ store }) => {
   vi.spyOn(fs, "lstatSync").mockReturnValueOnce({} as never);
   syncBuiltinESMExports();
   expect(await store.load(key)).toBeUndefined();
@@ -393,8 +385,7 @@ test("many callers of list() at once have each record read twice at most, and se
   for (const { records } of others) expect(records[0]).toBe(first?.records[0]);
 });
 
-test("a record of no pod is stored and listed like others", async () => {
-  const store = await FileRecordStore.open(dir);
+test("a record of no pod is stored and listed like others", async ({ store }) => {
   const { pod: _none, ...record } = recordOf("c1");
   await store.create(record, plan);
   expect((await store.list()).records).toEqual([record]);
@@ -432,15 +423,16 @@ test("list() finds no damage in a record whose sandbox is detached when it is re
   expect(looks).toBe(1);
 });
 
-test("quarantine() fails if it cannot rename the file", async () => {
-  const store = await storeWithRecord();
+test("quarantine() fails if it cannot rename the file", async ({ stored }) => {
   await truncate(fileOf(), 40);
   await mkdir(`${fileOf()}.damaged`);
-  await expect(store.quarantine(key)).rejects.toMatchObject({ code: 5, reason: "StateUnwritable" });
+  await expect(stored.quarantine(key)).rejects.toMatchObject({
+    code: 5,
+    reason: "StateUnwritable",
+  });
 });
 
-test("create() leaves no file and no open descriptor if it cannot write", async () => {
-  const store = await FileRecordStore.open(dir);
+test("create() leaves no file and no open descriptor if it cannot write", async ({ store }) => {
   // The temporary name is too long for a file name.
   const tooLong = recordOf("x".repeat(240));
   const descriptors = async (): Promise<number> => (await readdir("/proc/self/fd")).length;
@@ -587,8 +579,7 @@ test("create() makes the record visible at once, and syncs it before `durable` r
   expect(synced).toHaveLength(2);
 });
 
-test("create() does not replace a record that another process has written", async () => {
-  const store = await FileRecordStore.open(dir);
+test("create() does not replace a record that another process has written", async ({ store }) => {
   expect(await store.load(key)).toBeUndefined();
   await (await FileRecordStore.open(dir)).create(recordOf("c1"), plan);
   await expect(store.create(recordOf("c1", "eth0", "late"), emptyPlan)).rejects.toMatchObject({
@@ -653,12 +644,11 @@ test("load() returns the durable record and its boot, with all of it attempted a
   expect((await store.list()).damaged).toEqual([]);
 });
 
-test("update() takes effect after a truncated update", async () => {
-  const store = await storeWithRecord();
-  await store.flush();
+test("update() takes effect after a truncated update", async ({ stored }) => {
+  await stored.flush();
   appendFileSync(fileOf(), `\0\0\0\x10\x07cut${"x".repeat(10_000)}`);
-  await store.update(second, emptyPlan);
-  expect(await store.load(key)).toEqual({ record: second, plan: emptyPlan });
+  await stored.update(second, emptyPlan);
+  expect(await stored.load(key)).toEqual({ record: second, plan: emptyPlan });
 });
 
 test("update() leaves the file unchanged if the disk is full, and the next update takes effect", async () => {
@@ -682,8 +672,7 @@ test("update() leaves the file unchanged if the disk is full, and the next updat
   expect((await store.load(key))?.record).toEqual(third);
 });
 
-test("create() leaves nothing behind if the disk is full", async () => {
-  const store = await FileRecordStore.open(dir);
+test("create() leaves nothing behind if the disk is full", async ({ store }) => {
   vi.spyOn(fs, "writeSync").mockImplementationOnce(() => {
     throw new Error("ENOSPC");
   });
@@ -734,8 +723,7 @@ test("isLocked() says whether another process holds the sandbox's lock now, what
   expect(await store.isLocked("c1")).toBe(false);
 });
 
-test("isLocked() does not take calls of other sandboxes for one of this", async () => {
-  const store = await FileRecordStore.open(dir);
+test("isLocked() does not take calls of other sandboxes for one of this", async ({ store }) => {
   const holder = spawn("flock", ["-s", dir, "-c", "echo locked; read _"]);
   await once(holder.stdout, "data");
   expect(await store.isLocked("c1")).toBe(false);
@@ -743,15 +731,14 @@ test("isLocked() does not take calls of other sandboxes for one of this", async 
   await once(holder, "exit");
 });
 
-test("update() closes the file after a while even if the disk is full", async () => {
-  const store = await storeWithRecord();
-  await store.flush();
+test("update() closes the file after a while even if the disk is full", async ({ stored }) => {
+  await stored.flush();
   await expect.poll(openFiles).toEqual([]);
   vi.spyOn(fs, "writeSync").mockImplementationOnce(() => {
     throw new Error("ENOSPC");
   });
   syncBuiltinESMExports();
-  await expect(store.update(second, plan)).rejects.toMatchObject({ code: 5 });
+  await expect(stored.update(second, plan)).rejects.toMatchObject({ code: 5 });
   await expect.poll(openFiles, { timeout: 5000 }).toEqual([]);
 });
 
@@ -781,10 +768,9 @@ test("update() during a flush() takes effect and is synced by the next flush()",
   expect(synced).toEqual(["c1@eth0.record", "c1@eth0.record"]);
 });
 
-test("update() is synced shortly afterwards, even without flush()", async () => {
-  const store = await storeWithRecord();
+test("update() is synced shortly afterwards, even without flush()", async ({ stored }) => {
   const synced = observeSyncs();
-  await store.update(second, plan);
+  await stored.update(second, plan);
   await eventually(() => expect(synced).toContain("c1@eth0.record"));
 });
 
@@ -802,12 +788,11 @@ test("create() closes the file of a record that another process has removed", as
   await expect.poll(inodes).not.toContain(ino);
 });
 
-test("sweep() cleans up the state directory", async () => {
-  const store = await storeWithRecord();
+test("sweep() cleans up the state directory", async ({ stored }) => {
   const temporary = join(dir, ".c9@eth0.record.0a1b.tmp");
   await writeFile(temporary, "");
   await utimes(temporary, 0, 0);
-  await store.sweep();
+  await stored.sweep();
   expect(await readdir(dir)).toEqual(["c1@eth0.record"]);
 });
 
@@ -816,8 +801,7 @@ test("create() closes the file after a while", async () => {
   await expect.poll(openFiles, { timeout: 5000 }).toEqual([]);
 });
 
-test("flush() and finish() leave no descriptor open", async () => {
-  const store = await FileRecordStore.open(dir);
+test("flush() and finish() leave no descriptor open", async ({ store }) => {
   const descriptors = async (): Promise<number> => (await readdir("/proc/self/fd")).length;
   const before = await descriptors();
   for (const id of ["c1", "c2", "c3"]) {
@@ -840,8 +824,7 @@ test("update() fails and writes nothing if another process finished the record i
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 
-test("update() fails if another process has replaced the record", async () => {
-  const store = await FileRecordStore.open(dir);
+test("update() fails if another process has replaced the record", async ({ store }) => {
   await store.create(recordOf("c1"), emptyPlan);
   await writeFile(join(dir, "new"), formatRecord(recordOf("c1", "eth0", "other"), plan));
   await rename(join(dir, "new"), fileOf());
@@ -867,11 +850,10 @@ test.each([
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 
-test("flush() skips an update whose record was finished in the meantime", async () => {
-  const store = await storeWithRecord();
-  await store.update(second, plan);
-  await store.finish(recordOf("c1"));
-  await store.flush();
+test("flush() skips an update whose record was finished in the meantime", async ({ stored }) => {
+  await stored.update(second, plan);
+  await stored.finish(recordOf("c1"));
+  await stored.flush();
   expect(await readdir(dir)).toEqual(["c1@eth0.detached"]);
 });
 

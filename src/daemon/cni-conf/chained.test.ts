@@ -60,6 +60,13 @@ async function startReconciler(
   return reconciler;
 }
 
+/** The same after its first round. */
+async function startedReconciler(...[node, change]: Parameters<typeof startReconciler>) {
+  const reconciler = await startReconciler(node, change);
+  await reconciler.reconcile();
+  return reconciler;
+}
+
 const own = (node: Node, file = plexusConfName): Promise<string> =>
   readFile(join(node.conf, file), "utf8");
 
@@ -82,8 +89,7 @@ async function settle(
 async function meshedNode<T extends MeshAgent>(makeAgent: (node: Node) => T) {
   const node = await calicoNode();
   const agent = makeAgent(node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   return { node, agent, reconciler, status: await settle(node, agent, reconciler) };
 }
 
@@ -157,8 +163,7 @@ test.each(agents)("%s: the plugin is left out of a configured default network", 
   const node = await calicoNode();
   Object.assign(node.config, { withoutPrimary: true });
   const agent = row[1](node);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   await settle(node, agent, reconciler);
   const [plexus, chained] = JSON.parse(await own(node)).plugins;
   const omission = { type: agent.type, name: agent.type };
@@ -176,8 +181,7 @@ test("a primary's file that an agent makes a list is the same network under its 
     JSON.stringify({ cniVersion: "0.3.1", name: "b", type: "bridge" }),
   );
   const agent = new LinkerdAgent(node);
-  const reconciler = await startReconciler(node, { goneMs: 60_000 });
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node, { goneMs: 60_000 });
   await settle(node, agent, reconciler);
   const { status } = await reconciler.reconcile();
   expect(status).toMatchObject({ state: "active", primary: "10-bridge.conflist" });
@@ -188,6 +192,17 @@ const rewrite =
   (change: (list: { plugins: object[] }) => object) =>
   async (path: string): Promise<void> =>
     writeFile(path, JSON.stringify(change(JSON.parse(await readFile(path, "utf8")))));
+
+/** Appends the plugin to Plexus's file, as an agent does. */
+const append = (node: Node, plugin: object) =>
+  rewrite((list) => ({ ...list, plugins: [...list.plugins, plugin] }))(
+    join(node.conf, plexusConfName),
+  );
+/** Leaves only Plexus in Plexus's file. */
+const removeAppended = (node: Node) =>
+  rewrite((list) => ({ ...list, plugins: list.plugins.slice(0, 1) }))(
+    join(node.conf, plexusConfName),
+  );
 
 const edits: [string, (path: string) => Promise<unknown>, isReadable?: true][] = [
   ["renamed", (path) => rename(path, `${path}.cilium_bak`)],
@@ -233,8 +248,7 @@ test.each(edits)("a %s file gets back what present agents run", async (_, edit, 
 test("a pipe in the directory, which no process writes to, does not hang plexusd", async () => {
   const node = await calicoNode();
   execFileSync("mkfifo", [join(node.conf, "50-pipe.conf")]);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  await startedReconciler(node);
   expect(await runsOf(node)).toEqual(["calico", "portmap"]);
 });
 
@@ -253,8 +267,7 @@ test("what a write that failed has left in the directory is plexusd's own", asyn
   const node = await calicoNode();
   const agent = new IstioAgent(node);
   await agent.react();
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   await agent.react();
   vi.mocked(syncDirectory).mockRejectedValueOnce(new Error("no space"));
   await expect(reconciler.reconcile()).rejects.toThrow("no space");
@@ -266,8 +279,7 @@ test("what a write that failed has left in the directory is plexusd's own", asyn
 
 test("what an agent writes between plexusd's reading and its rename is not lost", async () => {
   const node = await calicoNode();
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   const inPlaceOf = await own(node);
   const agent = new IstioAgent(node);
   await agent.react();
@@ -282,16 +294,12 @@ test("plugins of one type with other settings both run; equal ones run once", as
   const second = { type: "tuning", sysctl: { "net.ipv4.tcp_fin_timeout": "30" } };
   const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, first] });
   await node.install("tuning");
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  const append = (plugin: object) =>
-    rewrite(({ plugins: [plexus], ...list }) => ({ ...list, plugins: [plexus, plugin] }))(
-      join(node.conf, plexusConfName),
-    );
-  await append(second);
+  const reconciler = await startedReconciler(node);
+  await append(node, second);
   await reconciler.reconcile();
   expect(await runsOf(node)).toEqual(["calico", "tuning", "tuning"]);
-  await append(first);
+  await removeAppended(node);
+  await append(node, first);
   await reconciler.reconcile();
   expect(await runsOf(node)).toEqual(["calico", "tuning"]);
 });
@@ -299,13 +307,11 @@ test("plugins of one type with other settings both run; equal ones run once", as
 test("a plugin without a name that is no longer appended is a part of the default network again", async () => {
   const node = await calicoNode();
   await node.install("portmap");
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  const path = join(node.conf, plexusConfName);
-  await rewrite((list) => ({ ...list, plugins: [...list.plugins, portmap] }))(path);
+  const reconciler = await startedReconciler(node);
+  await append(node, portmap);
   await reconciler.reconcile();
   expect(JSON.parse(await own(node)).plugins[0]).toMatchObject({ omittedPlugins: [portmap] });
-  await rewrite((list) => ({ ...list, plugins: list.plugins.slice(0, 1) }))(path);
+  await removeAppended(node);
   await reconciler.reconcile();
   const [plexus] = JSON.parse(await own(node)).plugins;
   expect(plexus).toMatchObject({ capabilities: { portMappings: true } });
@@ -317,10 +323,8 @@ test("an agent's plugin that both files have leaves the primary's plugin of the 
   const appended = { type: "tuning", name: "mesh", sysctl: { "net.ipv4.ip_forward": "1" } };
   const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, tuning, appended] });
   await node.install("tuning");
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
-  const append = rewrite((list) => ({ ...list, plugins: [...list.plugins, appended] }));
-  await append(join(node.conf, plexusConfName));
+  const reconciler = await startedReconciler(node);
+  await append(node, appended);
   await reconciler.reconcile();
   expect(await runsOf(node)).toEqual(["calico", "tuning", "tuning"]);
   const [plexus] = JSON.parse(await own(node)).plugins;
@@ -331,12 +335,10 @@ test("a plugin that its agent removed, but whose executable stays, is soon a par
   const mesh = { type: "mesh", name: "mesh" };
   const node = await calicoNode({ ...calico, plugins: [{ type: "calico" }, mesh] });
   await node.install("mesh");
-  const reconciler = await startReconciler(node, { goneMs: 100 });
+  const reconciler = await startedReconciler(node, { goneMs: 100 });
+  await append(node, mesh);
   await reconciler.reconcile();
-  const path = join(node.conf, plexusConfName);
-  await rewrite((list) => ({ ...list, plugins: [...list.plugins, mesh] }))(path);
-  await reconciler.reconcile();
-  await rewrite((list) => ({ ...list, plugins: list.plugins.slice(0, 1) }))(path);
+  await removeAppended(node);
   await reconciler.reconcile();
   expect(await runsOf(node)).toEqual(["calico"]);
   await eventually(async () => {
@@ -359,12 +361,9 @@ test.each(agents)("%s: a plugin that was appended twice runs once", async (...ro
 test("an appended plugin stays in a file that is longer than one network may be", async () => {
   const node = await calicoNode({ ...calico, vendor: "x".repeat(100_000) });
   await node.install("tuning");
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   const tuning = { type: "tuning", vendor: "x".repeat(100_000) };
-  await rewrite(({ plugins: [plexus], ...list }) => ({ ...list, plugins: [plexus, tuning] }))(
-    join(node.conf, plexusConfName),
-  );
+  await append(node, tuning);
   const { status } = await reconciler.reconcile();
   expect(status).toMatchObject({ state: "active", chained: ["tuning"] });
   expect(await runsOf(node)).toEqual(["calico", "portmap", "tuning"]);
@@ -396,8 +395,7 @@ test.each(["00-istio-cni.conflist", "02-istio-cni.conflist"])(
   async (file) => {
     const node = await calicoNode();
     await node.install("istio-cni");
-    const reconciler = await startReconciler(node);
-    await reconciler.reconcile();
+    const reconciler = await startedReconciler(node);
     const istio = { type: "istio-cni", name: "istio-cni" };
     const list = JSON.parse(await own(node));
     await node.put(file, JSON.stringify({ ...list, plugins: [...list.plugins, istio] }));
@@ -416,8 +414,7 @@ test("Cilium's file from before Plexus: its plugin runs once, behind the next fi
   const node = await calicoNode();
   const agent = new CiliumAgent(node);
   await agent.react();
-  const reconciler = await startReconciler(node, { goneMs: 60_000 });
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node, { goneMs: 60_000 });
   expect(await runsOf(node)).toEqual(meshed(agent.type));
   const status = await settle(node, agent, reconciler);
   expect(await runsOf(node)).toEqual(meshed(agent.type));
@@ -460,8 +457,7 @@ test.each(agents)("%s and Cilium: both plugins run once, and each goes alone", a
   };
   const both = { type: "", react, exit: () => mesh.exit() };
   await react();
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   await settle(node, both, reconciler);
   expect((await runsOf(node)).toSorted()).toEqual(
     ["calico", cilium.type, mesh.type, "portmap"].toSorted(),
@@ -474,8 +470,7 @@ test.each(agents)("%s and Cilium: both plugins run once, and each goes alone", a
 test("a copy's plugin that is not installed is a problem, and another runtime's list is no copy", async () => {
   const node = await calicoNode();
   await node.install("firewall");
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   const list = JSON.parse(await own(node));
   const firewall = { ...list, name: "nerdctl", plugins: [...list.plugins, { type: "firewall" }] };
   await node.put("87-nerdctl.conflist", JSON.stringify(firewall));
@@ -515,8 +510,7 @@ test("the digits of the primary's integers are kept, and are no reason to write 
   const node = await calicoNode();
   const text = JSON.stringify(calico).replace("{", '{"vendor":9007199254740993,');
   await node.put(primaryFile, text);
-  const reconciler = await startReconciler(node);
-  await reconciler.reconcile();
+  const reconciler = await startedReconciler(node);
   expect(await own(node)).toContain('"vendor": 9007199254740993');
   const written = await stat(join(node.conf, plexusConfName));
   for (let round = 0; round < 2; round++) {

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { expect, onTestFinished, test } from "vitest";
+import { test as base, expect, onTestFinished } from "vitest";
 import { makeNode, type Node, quick } from "#daemon/cni-conf/testing/node.ts";
 import type { NodeConfSpec } from "#daemon/config/config.ts";
 import { noLogger } from "#engine/ports/logger.ts";
@@ -33,6 +33,8 @@ async function calicoNode(): Promise<Node> {
   await node.put("10-calico.conflist", calico);
   return node;
 }
+
+const test = base.extend("node", () => calicoNode());
 
 type Action = (node: Node) => Promise<unknown>;
 const nothing: Action = async () => undefined;
@@ -300,8 +302,7 @@ test("lets the directory settle before it chooses for the first time", async () 
   expect(await node.own()).toMatchObject(delegatesTo(node, "05-calico.conflist"));
 });
 
-test("follows the primary's changes", async () => {
-  const node = await calicoNode();
+test("follows the primary's changes", async ({ node }) => {
   const conf = await node.start();
   await node.put("10-calico.conflist", calico.replace("0.3.1", "1.1.0"));
   await eventually(async () => expect(await node.own()).toMatchObject({ cniVersion: "1.1.0" }));
@@ -330,8 +331,7 @@ test("keeps its last good file while the primary is incomplete, broken or missin
   expect(await node.own()).toEqual(written);
 });
 
-test("the Node gets an event when new pods fail because the shim was removed", async () => {
-  const node = await calicoNode();
+test("the Node gets an event when new pods fail because the shim was removed", async ({ node }) => {
   const conf = await node.start();
   await unlink(join(node.bin, "plexus"));
   conf.reconcileNow();
@@ -430,8 +430,7 @@ test("continues with the primary in its file if it was killed before it remember
   expect(await readFile(join(node.state, "primary-conf"), "utf8")).toBe("10-calico.conflist\n");
 });
 
-test("keeps its file when it stops, and does not rewrite an unchanged one", async () => {
-  const node = await calicoNode();
+test("keeps its file when it stops, and does not rewrite an unchanged one", async ({ node }) => {
   await (await node.start()).stop();
   const before = await readdir(node.conf);
   expect((await node.start()).states).toEqual(["active"]);
@@ -453,16 +452,14 @@ test.each([
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
 
-test("restores its file when it was renamed while plexusd was not running", async () => {
-  const node = await calicoNode();
+test("restores its file when it was renamed while plexusd was not running", async ({ node }) => {
   await (await node.start()).stop();
   await renameByCilium(join(node.conf, plexusConfName));
   const conf = await node.start();
   await eventually(() => expect(conf.states).toEqual(["foreign-rename", "active"]));
 });
 
-test("backs off when an agent removes its file repeatedly", async () => {
-  const node = await calicoNode();
+test("backs off when an agent removes its file repeatedly", async ({ node }) => {
   const restore = { initialMs: 10, maxMs: 60_000, factor: 4, jitter: 0 };
   const conf = await node.start({}, { restore });
   const own = join(node.conf, plexusConfName);
@@ -505,8 +502,7 @@ test("restores an empty or torn file soon each time, also while it backs off fro
   await eventually(async () => expect(await readFile(own, "utf8")).toBe(good));
 });
 
-test("bounds how often it restores a file that is emptied all the time", async () => {
-  const node = await calicoNode();
+test("bounds how often it restores a file that is emptied all the time", async ({ node }) => {
   const own = join(node.conf, plexusConfName);
   const conf = await node.start({}, { repair: { initialMs: 100, maxMs: 200, jitter: 0 } });
   const until = performance.now() + 700;
@@ -519,8 +515,7 @@ test("bounds how often it restores a file that is emptied all the time", async (
   expect(restores).toBeLessThan(6);
 });
 
-test("leaves an agent that empties the file the time to write it", async () => {
-  const node = await calicoNode();
+test("leaves an agent that empties the file the time to write it", async ({ node }) => {
   const conf = await node.start({}, { repair: { initialMs: 60_000, maxMs: 60_000, jitter: 0 } });
   const own = join(node.conf, plexusConfName);
   const list = JSON.parse(await readFile(own, "utf8"));
@@ -532,8 +527,7 @@ test("leaves an agent that empties the file the time to write it", async () => {
   expect(conf.status().chained).toEqual(["portmap"]);
 });
 
-test("reports that another file shadows its file", async () => {
-  const node = await calicoNode();
+test("reports that another file shadows its file", async ({ node }) => {
   const conf = await node.start();
   await node.put("00-multus.conf", '{"cniVersion":"1.0.0","name":"m","type":"multus"}');
   await eventually(() => expect(conf.status().state).toBe("shadowed"));
@@ -550,8 +544,7 @@ test("writes its file beside Multus's, so that pods get their networks as soon a
   expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
 });
 
-test("removes temporary files that a crash left, and no other files", async () => {
-  const node = await calicoNode();
+test("removes temporary files that a crash left, and no other files", async ({ node }) => {
   await node.put(`.${plexusConfName}.0123456789ab.tmp`, '{"cniVer');
   await node.put(".someone-elses.tmp", "");
   await node.start();
@@ -562,8 +555,7 @@ test("removes temporary files that a crash left, and no other files", async () =
   ]);
 });
 
-test("creates the runtime's directory when the primary has another one", async () => {
-  const node = await calicoNode();
+test("creates the runtime's directory when the primary has another one", async ({ node }) => {
   const cniConfDir = join(node.conf, "../runtime/net.d");
   const conf = await node.start({ cniConfDir });
   expect(conf.status().state).toBe("active");
@@ -573,8 +565,7 @@ test("creates the runtime's directory when the primary has another one", async (
   await eventually(() => expect(conf.states).toEqual(["active", "missing", "active"]));
 });
 
-test("reconcileNow() applies a changed configuration at once", async () => {
-  const node = await calicoNode();
+test("reconcileNow() applies a changed configuration at once", async ({ node }) => {
   await node.put("20-flannel.conflist", flannel);
   const change: Partial<NodeConfSpec> = {};
   const conf = await new NodeConf({
