@@ -6,8 +6,8 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
 import { withConfOfNow } from "./conf-of-now.ts";
-import { AddressesOfOthers } from "./held-address.ts";
-import { type HeldDevice, heldDevice, mayChange } from "./held-device.ts";
+import { withoutAddressesOfOthers } from "./held-address.ts";
+import { type HeldDevice, heldDevice } from "./held-device.ts";
 import { keepsOnlyInterface } from "./keeps-only-interface.ts";
 import {
   insistingOnInterface,
@@ -39,8 +39,8 @@ import { wouldTakeShaping } from "./shaping-device.ts";
  *   Only its IPAM plugin is, and the last sandbox with the device releases it. While the other one
  *   is being attached, the teardown fails.
  * - `bandwidth` is not executed where it would take another attachment's device: {@link wouldTakeShaping}.
- * - what others have is asked again after a plugin that was slow; also whether they have the path of
- *   the namespace, which plugins then do not get.
+ * - whether others have the path of the namespace is asked again after a plugin that was slow:
+ *   plugins then do not get it.
  * - after a plugin that succeeds without a namespace but keeps its address (`host-device`), its
  *   IPAM plugin is executed. What succeeded, or is ignored, is not repeated.
  * @throws CniError naming the network when something is left, HostGoneError when the shim has gone
@@ -53,7 +53,7 @@ export async function detachChain(ctx: CallContext, chain: ChainToDetach): Promi
   }
 }
 
-/** After this time, others may have got what a decision was about: a plugin or its lock has hung. */
+/** After this time, others may have got the path: a plugin or its lock has hung. */
 const decisionMs = 1000;
 
 /** A DEL that did not succeed. */
@@ -76,9 +76,7 @@ class ChainTeardown {
   readonly #chain: ChainToDetach;
   /** "" once the namespace is known to be gone, or may be another sandbox's. */
   #netns: string;
-  #held: HeldDevice | undefined;
-  #addresses: AddressesOfOthers | undefined;
-  /** When it was decided whose the namespace, the device and the addresses are. */
+  /** When it was decided whose the namespace is. */
   #decidedAt: number;
   /** Failed DELs that can be given up. */
   readonly #rest: FailedDel[] = [];
@@ -116,23 +114,15 @@ class ChainTeardown {
 
   /** The device of a plugin if another sandbox has it now. */
   async #heldOf(call: DelegateCall): Promise<HeldDevice | undefined> {
-    await this.#decide();
-    return this.#held !== undefined && mayChange(call, this.#held) ? this.#held : undefined;
+    await this.#decideNetns();
+    return heldDevice(this.#ctx, call, { netns: this.#netns, ifName: this.#chain.ifName });
   }
 
-  /** Decides what others have, unless that was just decided. */
-  async #decide(): Promise<AddressesOfOthers> {
-    const now = this.#ctx.deps.clock();
-    const isOld = now - this.#decidedAt > decisionMs;
-    if (this.#addresses !== undefined && !isOld) return this.#addresses;
-    if (isOld && this.#netns !== "") await this.#decideNetns();
-    this.#held = await heldDevice(this.#ctx, { ...this.#chain, netns: this.#netns });
-    this.#decidedAt = now;
-    this.#addresses = new AddressesOfOthers(this.#ctx);
-    return this.#addresses;
-  }
-
+  /** Decides whose the namespace is, unless that was just decided. */
   async #decideNetns(): Promise<void> {
+    const now = this.#ctx.deps.clock();
+    if (this.#netns === "" || now - this.#decidedAt <= decisionMs) return;
+    this.#decidedAt = now;
     const { ifName, record } = this.#chain;
     const { isAnothers } = await othersAt(this.#ctx, { ifName, netns: this.#netns }, record);
     if (isAnothers) this.#netns = "";
@@ -309,7 +299,8 @@ class ChainTeardown {
   /** Executes a DEL, if there is one. @returns undefined when it succeeded */
   async #execute(call: DelegateCall | undefined, netns?: string): Promise<FailedDel | undefined> {
     if (call === undefined) return undefined;
-    const order = await (await this.#decide()).without(call);
+    await this.#decideNetns();
+    const order = await withoutAddressesOfOthers(this.#ctx, call);
     const { network, budget } = this.#chain;
     // A plugin that hangs must leave time for its IPAM plugin, without which it is not given up.
     const parts = call === this.#endedAdd ? 2 : 1;

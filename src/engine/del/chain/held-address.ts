@@ -26,63 +26,55 @@ export function removesByAddress(conf: Json): boolean {
   );
 }
 
-/** By address, without prefix length. */
-type Holders = ReadonlyMap<string, Holder>;
+/**
+ * A DEL without the addresses that another attachment of its network has now: one that is late or
+ * repeated would remove its rules. The other one must have such a plugin, whose DEL removes them
+ * later. `prevResult` may lack addresses (CNI 1.1.0 §4 "DEL").
+ * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules;
+ *   also when a record cannot be read. Error when they cannot be listed
+ */
+export async function withoutAddressesOfOthers(
+  ctx: CallContext,
+  call: DelegateCall,
+): Promise<DelegateCall> {
+  const conf = objectOf(parseJsonText(call.stdin));
+  const result = objectOf(conf.prevResult);
+  const ips = objectsOf(result.ips);
+  if (ips.length === 0 || !removesByAddress(conf)) return call;
+  const holders = await holdersOf(ctx, call, { network: conf.name, ips });
+  const left = ips.filter((ip) => {
+    const held = holders.get(addressOf(ip));
+    if (held?.isAttached === false) throw undecided(call, addressOf(ip), held.holder);
+    return held === undefined;
+  });
+  if (left.length === ips.length) return call;
+  ctx.logger.info(
+    { plugin: call.type, ips },
+    "a DEL gets no address that another attachment has now",
+  );
+  return { ...call, stdin: JSON.stringify({ ...conf, prevResult: { ...result, ips: left } }) };
+}
 
-/** What other attachments of a network have now. Looks it up once, if a plugin needs it. */
-export class AddressesOfOthers {
-  readonly #ctx: CallContext;
-  #holders: Promise<Holders> | undefined;
-
-  constructor(ctx: CallContext) {
-    this.#ctx = ctx;
-  }
-
-  /**
-   * A DEL without the addresses that another attachment of its network has now: one that is late or
-   * repeated would remove its rules. The other one must have such a plugin, whose DEL removes them
-   * later. `prevResult` may lack addresses (CNI 1.1.0 §4 "DEL").
-   * @throws CniError 11 while that is undecided: if the other ADD fails, nothing else removes the rules;
-   *   also when a record cannot be read. Error when they cannot be listed
-   */
-  async without(call: DelegateCall): Promise<DelegateCall> {
-    const conf = objectOf(parseJsonText(call.stdin));
-    const result = objectOf(conf.prevResult);
-    const ips = objectsOf(result.ips);
-    if (ips.length === 0 || !removesByAddress(conf)) return call;
-    this.#holders ??= this.#lookUp(call, { network: conf.name, ips });
-    const holders = await this.#holders;
-    const left = ips.filter((ip) => {
-      const held = holders.get(addressOf(ip));
-      if (held?.isAttached === false) throw undecided(call, addressOf(ip), held.holder);
-      return held === undefined;
-    });
-    if (left.length === ips.length) return call;
-    const fields = { plugin: call.type, ips };
-    this.#ctx.logger.info(fields, "a DEL gets no address that another attachment has now");
-    return { ...call, stdin: JSON.stringify({ ...conf, prevResult: { ...result, ips: left } }) };
-  }
-
-  async #lookUp(
-    { env }: DelegateCall,
-    { network, ips }: { readonly network: Json | undefined; readonly ips: readonly JsonObject[] },
-  ): Promise<Holders> {
-    const { records, damaged } = await this.#ctx.deps.records.list();
-    const found = new Map<string, Holder>();
-    const held = records.filter(mayRun).flatMap((record) => heldBy(record, network, env));
-    for (const { address, ...holder } of held)
-      if (holder.isAttached || !found.has(address)) found.set(address, holder);
-    const unusable = damaged.filter(
-      (each) =>
-        each.containerId !== env.CNI_CONTAINERID && each.mayContain(JSON.stringify(network)),
-    );
-    checkReadable(unusable);
-    // What a damaged record is about is unknown: it holds each of the addresses that it names.
-    for (const { containerId: holder, mayContain } of unusable)
-      for (const address of ips.map(addressOf))
-        if (mayContain(`"${address}/`)) found.set(address, { holder, isAttached: true });
-    return found;
-  }
+/** Who has addresses of the network of a DEL, by address without prefix length. */
+async function holdersOf(
+  { deps }: CallContext,
+  { env }: DelegateCall,
+  { network, ips }: { readonly network: Json | undefined; readonly ips: readonly JsonObject[] },
+): Promise<ReadonlyMap<string, Holder>> {
+  const { records, damaged } = await deps.records.list();
+  const found = new Map<string, Holder>();
+  const held = records.filter(mayRun).flatMap((record) => heldBy(record, network, env));
+  for (const { address, ...holder } of held)
+    if (holder.isAttached || !found.has(address)) found.set(address, holder);
+  const unusable = damaged.filter(
+    (each) => each.containerId !== env.CNI_CONTAINERID && each.mayContain(JSON.stringify(network)),
+  );
+  checkReadable(unusable);
+  // What a damaged record is about is unknown: it holds each of the addresses that it names.
+  for (const { containerId: holder, mayContain } of unusable)
+    for (const address of ips.map(addressOf))
+      if (mayContain(`"${address}/`)) found.set(address, { holder, isAttached: true });
+  return found;
 }
 
 /** The addresses of a network's attachments, without the attachment that a DEL is for. */

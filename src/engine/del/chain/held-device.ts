@@ -31,31 +31,26 @@ export interface HeldDevice extends Holder {
 }
 
 /**
- * The device of a chain that has moved on to another sandbox, or is about to: a DEL that is late or
+ * The device of a plugin that has moved on to another sandbox, or is about to: a DEL that is late or
  * repeated would reset it there. While the chain's interface is in its namespace, the device has
  * not moved.
  * @throws CniError when a record cannot be read
  */
 export async function heldDevice(
   ctx: CallContext,
-  { calls, netns, ifName }: Pick<ChainToDetach, "calls" | "netns" | "ifName">,
+  call: DelegateCall,
+  at: Pick<ChainToDetach, "netns" | "ifName">,
 ): Promise<HeldDevice | undefined> {
-  const ids = new Set(calls.flatMap(deviceIdsOf));
-  const containerId = calls[0]?.env.CNI_CONTAINERID ?? "";
+  const ids = new Set(deviceIdsOf(call));
   // This is cheap. The node may have many records.
-  if (ids.size === 0 || (await interfaceIsPresent(ctx, { netns, ifName }))) return undefined;
+  if (ids.size === 0 || (await interfaceIsPresent(ctx, at))) return undefined;
   for (const id of ids) {
-    const device = await recordedDevice(ctx, id, containerId);
+    const device = await recordedDevice(ctx, id, call.env.CNI_CONTAINERID ?? "");
     checkReadable(device.damaged);
     const holder = await holderOf(ctx, device);
     if (holder !== undefined) return { id, ...holder };
   }
   return undefined;
-}
-
-/** Whether the DEL of a plugin may change the device. */
-export function mayChange(call: DelegateCall, { id }: HeldDevice): boolean {
-  return deviceIdsOf(call).includes(id);
 }
 
 /** What is recorded of a device. */
