@@ -14,9 +14,9 @@ export const buildImage = "fresh-debian";
 
 /** A fresh Debian's settings of apt, npm and Go, in the places of its image. */
 const withSettings = `FROM fresh-root
-COPY . /run/share/
-RUN cp /run/share/apt.conf /etc/apt/apt.conf.d/90machine && cp /run/share/npmrc /root/.npmrc
-ENV SSL_CERT_FILE=/run/share/ca.pem
+COPY . /mnt/share/
+RUN cp /mnt/share/apt.conf /etc/apt/apt.conf.d/90machine && cp /mnt/share/npmrc /root/.npmrc
+ENV SSL_CERT_FILE=/mnt/share/ca.pem
 `;
 
 /** A dockerd that only builds images: its builds have this machine's network, as packages come from there. */

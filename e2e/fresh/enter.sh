@@ -21,8 +21,8 @@ for directory; do
 	mount --bind "$scratch/disk$directory" "$root$directory"
 	chmod --reference="$system/tmp" "$root$directory"
 done
-mkdir "$root/run/lock" "$root/run/share" "$root/mnt/machine"
-mount --bind "$scratch/share" "$root/run/share"
+mkdir "$root/run/lock" "$root/mnt/share" "$root/mnt/machine"
+mount --bind "$scratch/share" "$root/mnt/share"
 
 # How this machine reaches names, Debian's mirror and npm's registry.
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
@@ -33,4 +33,4 @@ hostname fresh
 cd "$root"
 pivot_root . mnt/machine
 # The shell waits, and thereby reaps what is left to the first process.
-exec env -C /root HOME=/root sh -c 'umount -l /mnt/machine; sh /run/share/command; exit $?'
+exec env -C /root HOME=/root sh -c 'umount -l /mnt/machine; sh /mnt/share/command; exit $?'

@@ -44,7 +44,7 @@ const defaultTargets: Readonly<Record<Release, string>> = {
 };
 
 const command = (targets: string): string => `set -eu
-git -c advice.detachedHead=false -c init.defaultBranch=main clone --quiet /run/share/plexus.bundle plexus
+git -c advice.detachedHead=false -c init.defaultBranch=main clone --quiet /mnt/share/plexus.bundle plexus
 cd plexus
 for target in ${targets}; do make "$target"; done
 `;

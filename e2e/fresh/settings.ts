@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { run } from "../cluster/machine/run.ts";
 
 /** Where a fresh system finds what `writeSettings()` writes. */
-const share = "/run/share";
+const share = "/mnt/share";
 
 /** The authorities of this machine's ways to npm's registry and the Go module proxy. */
 const authorities = (await npmSetting("cafile")) ?? process.env.NODE_EXTRA_CA_CERTS;

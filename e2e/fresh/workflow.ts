@@ -27,7 +27,7 @@ const containerHome = "/github/home";
 /** What stands for an action: what it changes for the steps after it, or a check of what it reads. */
 const actions: Readonly<Record<string, (inputs: Readonly<Record<string, string>>) => string>> = {
   "actions/checkout": () =>
-    `git -c advice.detachedHead=false clone --quiet /run/share/plexus.bundle ${workspace}
+    `git -c advice.detachedHead=false clone --quiet /mnt/share/plexus.bundle ${workspace}
 cd ${workspace}`,
   // Any Node of at least 18 serves, as `make deps` installs the one that is pinned.
   "actions/setup-node": () => "node --version",
