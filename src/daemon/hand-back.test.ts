@@ -11,7 +11,7 @@ import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { HandBack, handBackNode } from "./hand-back.ts";
+import { handBackNode } from "./hand-back.ts";
 
 /** Sockets of all processes in the network namespace count: those of other tests, too. */
 vi.mock("#host/crio.ts", () => ({ isCrioRunning: vi.fn(async () => false) }));
@@ -206,16 +206,4 @@ test("handBackNode() is silent on a node without Plexus's file", async () => {
   await rm(join(conf, "00-plexus.conflist"));
   await handBack(nothing);
   expect(events).toEqual([]);
-});
-
-test.for([
-  ["is unknown, because plexusd did not start", undefined, []],
-  ["is there", false, []],
-  ["is deleted", true, [handedBack]],
-] as const)("HandBack hands the node back only if DaemonSet %s", async ([, deleted, expected]) => {
-  const { optionsWith, events } = await makeServedNode();
-  const handBack = new HandBack(optionsWith(nothing));
-  if (deleted !== undefined) handBack.ask({ isDeleted: async () => deleted });
-  await handBack.run();
-  expect(events).toEqual(expected);
 });

@@ -7,7 +7,6 @@ import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader, RecordWriter } from "#engine/ports/records.ts";
 import { isCrioRunning } from "#host/crio.ts";
-import type { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Cluster } from "./cluster.ts";
 
@@ -20,32 +19,12 @@ interface HandBackOptions {
   readonly logger: Logger;
 }
 
-/** Hands the node back when plexusd stops, if Plexus was deleted. */
-export class HandBack {
-  readonly #options: HandBackOptions;
-  #isDeleted: Promise<boolean> | undefined;
-
-  constructor(options: HandBackOptions) {
-    this.#options = options;
-  }
-
-  /** Asks first: the permission to ask may be the next to be deleted. */
-  ask(daemonSet: Pick<OwnDaemonSet, "isDeleted"> | undefined): void {
-    this.#isDeleted = daemonSet?.isDeleted();
-  }
-
-  async run(): Promise<void> {
-    if (await this.#isDeleted) await handBackNode(this.#options);
-  }
-}
-
 /**
  * Hands the node back to its primary CNI, because Plexus was deleted and plexusd ends: without
  * plexusd, every ADD would fail. Changes nothing while a pod is attached that the primary CNI cannot
  * detach, and says so in an event. The records of what it detaches are removed. The others stay, with
  * the shim, which nerdctl and CRI-O still call. Interrupted at any step, the node uses either
  * Plexus or its primary CNI. Never throws.
- * @internal
  */
 export async function handBackNode(options: HandBackOptions): Promise<void> {
   const { stateDir, config, records, confFiles: files, cluster, logger } = options;

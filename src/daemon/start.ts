@@ -24,7 +24,7 @@ import { CallServer } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
 import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
-import { HandBack } from "./hand-back.ts";
+import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHealthServer } from "./http/health-server.ts";
 import { OptionalServer } from "./http/http-server.ts";
@@ -66,11 +66,12 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const adapters = await openAdapters(options);
   const { metrics, cluster, devices } = adapters;
   const nodeConf = newNodeConf(adapters);
-  const handBack = await life.start({
+  let isDeleted: Promise<boolean> | undefined;
+  await life.start({
     name: "hand-back",
-    start: () => new HandBack({ ...adapters, stateDir: flags.stateDir }),
+    start: () => undefined,
     // After the last call, and the last write of the node's CNI configuration.
-    stop: (each) => each.run(),
+    stop: async () => (await isDeleted) && handBackNode({ ...adapters, stateDir: flags.stateDir }),
   });
   const standaloneFiles = await openStandaloneFiles(adapters);
   if (!flags.thin) await selfTest({ dir: `${flags.socket}.test`, logger });
@@ -109,7 +110,10 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   await life.start({
     name: "deletion of Plexus",
     start: () => undefined,
-    stop: () => handBack.ask(nodeConf && cluster.node?.ownDaemonSet),
+    stop: () => {
+      // Asks first: the permission to ask may be the next to be deleted.
+      isDeleted = nodeConf && cluster.node?.ownDaemonSet?.isDeleted();
+    },
   });
   const started = flags.thin ? "leaves the calls to plexus-standalone" : "serves calls";
   logger.info({ socket: flags.socket, stateDir: flags.stateDir }, `plexusd ${started}`);
