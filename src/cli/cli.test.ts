@@ -19,6 +19,7 @@ import { test as base, expect, vi } from "vitest";
 import { parse } from "yaml";
 import { gcCommand } from "#cli/node/gc.ts";
 import { checkNode } from "#cli/node/uninstall-checks.ts";
+import { linesOf, run } from "#cli/testing/run.ts";
 import { sandboxListFile } from "#cri/sandbox-list-file.ts";
 import { listPodSandbox } from "#cri/testing/list-pod-sandbox.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
@@ -28,21 +29,9 @@ import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
 import { type HostView, viewOf, wholeHost } from "#host/host-view.ts";
 import { FileRecordStore } from "#records/file-store.ts";
-import { runCli } from "./cli.ts";
 
 /** Sockets of all processes in the network namespace count: those of other tests, too. */
 vi.mock("#host/crio.ts", () => ({ isCrioRunning: vi.fn(async () => false) }));
-
-async function run(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const output = {
-    out: (line: string) => out.push(line),
-    err: (line: string) => err.push(line),
-  };
-  const code = await runCli(argv, output);
-  return { code, out: out.join("\n"), err: err.join("\n") };
-}
 
 /** Expects exit code 1, and an error that says this. */
 function expectFailure(
@@ -225,24 +214,18 @@ test("config check reports every problem with its line, or ok", async ({ node })
 });
 
 test("network-test probe fails outside of the pods that are listed, and knows three steps", async () => {
-  const err: string[] = [];
-  const input = (async function* () {
-    yield Buffer.from('{"items":[]}');
-  })();
-  const output = { out: vi.fn(), err: (line: string) => err.push(line), input };
-  expect(await runCli(["network-test", "probe"], output)).toBe(1);
-  expect(err).toEqual([expect.stringMatching(/: pod \S+ is not in the list$/)]);
+  expect(await linesOf(["network-test", "probe"], '{"items":[]}')).toMatchObject({
+    code: 1,
+    err: [expect.stringMatching(/: pod \S+ is not in the list$/)],
+  });
   const { code, err: problem } = await run("network-test", "all");
   expect([code, problem]).toEqual([1, expect.stringContaining("answer, probe or report")]);
 });
 
 test("config check - reads stdin", async () => {
-  const err: string[] = [];
-  const input = (async function* () {
-    yield Buffer.from("logLevle: debug\nclusterNetwork: ../../etc/x\n");
-  })();
-  const output = { out: vi.fn(), err: (line: string) => err.push(line), input };
-  expect(await runCli(["config", "check", "-"], output)).toBe(1);
+  const text = "logLevle: debug\nclusterNetwork: ../../etc/x\n";
+  const { code, err } = await linesOf(["config", "check", "-"], text);
+  expect(code).toBe(1);
   expect(err.join("\n").split("\n")).toEqual([
     'stdin:1: logLevle: unknown key, got "debug"; did you mean logLevel?',
     'stdin:2: clusterNetwork: must be the name of a network, or an absolute path, got "../../etc/x"',
@@ -862,16 +845,15 @@ test("sandboxes --write updates the file until it is stopped, which removes it, 
   const file = join(runtime.directory, "sandboxes.json");
   const argv = ["sandboxes", "--runtime-socket", runtime.socketPath, "--write", file];
   const stopping = new AbortController();
-  const output = { out: () => undefined, err: () => undefined };
-  const running = runCli(argv, output, stopping.signal);
+  const running = linesOf(argv, "", stopping.signal);
   await vi.waitUntil(async () => (await stat(file).catch(() => undefined)) !== undefined);
   expect((await sandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
   expect((await run("sandboxes", "--help")).out).toContain("every 30 s");
   stopping.abort();
-  expect(await running).toBe(0);
+  expect(await running).toMatchObject({ code: 0 });
   expect(await sandboxListFile(file).latest()).toBeUndefined();
   runtime.stop();
-  expect(await runCli(argv, output)).toBe(1);
+  expect(await run(...argv)).toMatchObject({ code: 1 });
 });
 
 test.each([
@@ -888,10 +870,7 @@ test("docker serves until it is stopped, and removes its socket", async ({ node 
     ...["--call-socket", node.at("run/docker.sock"), "--state-dir", node.at("state/docker")],
     ...["--bin-dir", node.at("bin"), "--log-level", "error"],
   ];
-  const err: string[] = [];
-  const output = { out: () => undefined, err: (line: string) => err.push(line) };
-  expect(await runCli(argv, output, AbortSignal.abort())).toBe(0);
-  expect(err).toEqual([]);
+  expect(await linesOf(argv, "", AbortSignal.abort())).toMatchObject({ code: 0, err: [] });
   expect(await readdir(node.at("run/plugins"))).toEqual([]);
   expect((await readdir(node.at("state/docker"))).toSorted()).toEqual([
     "endpoints",

@@ -1,13 +1,10 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { runCli } from "#cli/cli.ts";
-import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import { expect, test } from "vitest";
+import { linesOf, startPlexusd } from "#cli/testing/run.ts";
 import type { DevicesByResource } from "#daemon/admin/claimed-devices.ts";
 import { FakeKubelet, listedPod } from "#devices/testing/fake-kubelet.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { adminSocketPath } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 
 const vf = "vendor.example/vf";
@@ -44,31 +41,16 @@ async function nodeWith(
   await mkdir(stateDir);
   const store = await FileRecordStore.open(stateDir);
   await store.create(recordWith(recorded), { bootId: "b1", attempted: 0, steps: [] });
-  const socket = join(kubelet.dir, "plexus.sock");
   const asked: string[] = [];
-  const refuse = () => Promise.reject(new Error("not asked"));
-  const plexusd = await startAdminServer({
-    socketPath: adminSocketPath(socket),
-    answers: {
-      pod: refuse,
-      node: refuse,
-      refresh: refuse,
-      noteFailedAdd: () => undefined,
-      readiness: () => [],
-      claimedDevices: async ({ namespace, name }) => {
-        asked.push(`${namespace}/${name}`);
-        return claimed;
-      },
+  const { socket, server: plexusd } = await startPlexusd({
+    claimedDevices: async ({ namespace, name }) => {
+      asked.push(`${namespace}/${name}`);
+      return claimed;
     },
-    logger: new FakeLogger(),
   });
-  onTestFinished(() => plexusd.close());
   const devices = async (pod: string) => {
-    const out: string[] = [];
-    const err: string[] = [];
     const dirs = ["--state-dir", stateDir, "--kubelet-dir", kubelet.dir, "--socket", socket];
-    const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
-    const code = await runCli(["devices", pod, ...dirs], output);
+    const { code, out, err } = await linesOf(["devices", pod, ...dirs]);
     return { code, rows: out.map((line) => line.split(/ {2,}/)), err };
   };
   return { kubelet, plexusd, asked, devices };

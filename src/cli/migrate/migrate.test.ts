@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { runCli } from "#cli/cli.ts";
+import { run } from "#cli/testing/run.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
@@ -11,15 +11,10 @@ import { findMultus } from "./multus-files.ts";
 
 async function migrate(files: Record<string, string>, ...flags: string[]) {
   const dir = await temporaryDirectory();
-  const out: string[] = [];
-  const err: string[] = [];
   for (const [name, text] of Object.entries(files)) await writeFile(join(dir, name), text);
   const paths = Object.keys(files).map((name) => join(dir, name));
-  const code = await runCli(["migrate", ...flags, ...paths], {
-    out: (line) => out.push(line),
-    err: (line) => err.push(line),
-  });
-  const inDir = (lines: readonly string[]): string => lines.join("\n").replaceAll(`${dir}/`, "");
+  const { code, out, err } = await run("migrate", ...flags, ...paths);
+  const inDir = (text: string): string => text.replaceAll(`${dir}/`, "");
   return { code, out: inDir(out), err: inDir(err) };
 }
 

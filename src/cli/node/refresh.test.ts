@@ -1,38 +1,19 @@
-import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { runCli } from "#cli/cli.ts";
-import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import { expect, test } from "vitest";
+import { linesOf, startPlexusd } from "#cli/testing/run.ts";
 import type { Refreshed } from "#daemon/admin/refreshed.ts";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
-import { adminSocketPath } from "#lib/files/state-files.ts";
-import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
 /** What plexusctl prints and returns for an answer of plexusd. */
 async function refresh(answer: Refreshed) {
-  const dir = await temporaryDirectory();
-  const socket = join(dir, "plexus.sock");
   const asked: string[] = [];
-  const refuse = () => Promise.reject(new Error("not asked"));
-  const server = await startAdminServer({
-    socketPath: adminSocketPath(socket),
-    answers: {
-      ...{ node: refuse, pod: refuse, claimedDevices: refuse },
-
-      noteFailedAdd: () => undefined,
-      readiness: () => [],
-      refresh: async ({ namespace, name }, ifName) => {
-        asked.push(`${namespace}/${name} ${ifName}`);
-        return answer;
-      },
+  const { socket } = await startPlexusd({
+    refresh: async ({ namespace, name }, ifName) => {
+      asked.push(`${namespace}/${name} ${ifName}`);
+      return answer;
     },
-    logger: new FakeLogger(),
   });
-  onTestFinished(() => server.close());
-  const [out, err]: [string[], string[]] = [[], []];
-  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
-  const code = await runCli(["refresh", "shop/web", "net1", "--socket", socket], output);
+  const printed = await linesOf(["refresh", "shop/web", "net1", "--socket", socket]);
   expect(asked).toEqual(["shop/web net1"]);
-  return { code, out, err };
+  return printed;
 }
 
 const net1 = { network: "shop/a", ifName: "net1" };

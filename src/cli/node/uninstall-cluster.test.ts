@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { runCli } from "#cli/cli.ts";
+import { linesOf } from "#cli/testing/run.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
@@ -7,18 +7,9 @@ import type { JsonObject } from "#lib/json.ts";
 
 const namespace = "default";
 
-async function uninstall(
-  api: FakeApiServer,
-  seconds = 3,
-): Promise<{ code: number; out: string[]; err: string[] }> {
-  const [out, err]: [string[], string[]] = [[], []];
+async function uninstall(api: FakeApiServer, seconds = 3): ReturnType<typeof linesOf> {
   const flags = ["--namespace", namespace, "--kubeconfig", await api.kubeconfig()];
-  const output = { out: (line: string) => out.push(line), err: (line: string) => err.push(line) };
-  return {
-    code: await runCli(["uninstall-cluster", ...flags, `--seconds=${seconds}`], output),
-    out,
-    err,
-  };
+  return linesOf(["uninstall-cluster", ...flags, `--seconds=${seconds}`]);
 }
 
 /** The DaemonSet plexus-uninstall: on how many nodes its pods are of the current template, and ready. */

@@ -1,16 +1,12 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { Readable } from "node:stream";
-import { expect, onTestFinished, test } from "vitest";
-import { runCli } from "#cli/cli.ts";
-import { startAdminServer } from "#daemon/admin/admin-server.ts";
+import { expect, test } from "vitest";
+import { linesOf, run, startPlexusd } from "#cli/testing/run.ts";
 import { type NodeReport, nodeConditions } from "#daemon/admin/node-conditions.ts";
 import type { PodProblem } from "#daemon/admin/node-status.ts";
 import type { ExplainedNetwork, Explanation } from "#engine/explain/explanation.ts";
-import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { adminSocketPath } from "#lib/files/state-files.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 
@@ -60,40 +56,18 @@ const report: NodeReport = {
 
 /** A fake plexusd that gives these answers to plexusctl. */
 async function plexusd(says: { explanation?: Explanation; report?: NodeReport } = {}) {
-  const dir = await temporaryDirectory();
-  const socket = join(dir, "plexus.sock");
   const asked: string[] = [];
-  const server = await startAdminServer({
-    socketPath: adminSocketPath(socket),
-    answers: {
-      pod: async ({ namespace, name }) => {
-        asked.push(`${namespace}/${name}`);
-        return says.explanation ?? explanation;
-      },
-      claimedDevices: async () => ({}),
-      refresh: () => Promise.reject(new Error("unused")),
-
-      noteFailedAdd: () => undefined,
-      readiness: () => [],
-      node: async () => {
-        const given = says.report ?? report;
-        return { ...given, conditions: nodeConditions(given) };
-      },
+  const { socket } = await startPlexusd({
+    pod: async ({ namespace, name }) => {
+      asked.push(`${namespace}/${name}`);
+      return says.explanation ?? explanation;
     },
-    logger: new FakeLogger(),
+    node: async () => {
+      const given = says.report ?? report;
+      return { ...given, conditions: nodeConditions(given) };
+    },
   });
-  onTestFinished(() => server.close());
   return { socket, asked };
-}
-
-async function run(...argv: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const code = await runCli(argv, {
-    out: (line) => out.push(line),
-    err: (line) => err.push(line),
-  });
-  return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
 test.each([
@@ -473,10 +447,8 @@ test.each([
   ["logLevle: debug\n", "problem", "plexus-config:1: logLevle: unknown key"],
 ])("doctor compares what is in effect with the ConfigMap %j", async (configMap, verdict, text) => {
   const { socket } = await plexusd({ report });
-  const out: string[] = [];
-  const output = { out: (line: string) => void out.push(line), err: () => undefined };
   const args = ["doctor", "-o", "json", "--expected-config", "--socket", socket];
-  await runCli(args, { ...output, input: Readable.from([Buffer.from(configMap)]) });
+  const { out } = await linesOf(args, configMap);
   const findings = JSON.parse(out.join("\n")) as readonly { check: string }[];
   const found = findings.filter(({ check }) => check === "configuration");
   expect(found).toMatchObject([{ verdict, text: expect.stringContaining(text) }]);
