@@ -122,7 +122,7 @@ test("hotPlug() gives the lowest free name and renumbers none [H-26]", async () 
   expect((await pod.recorded()).at(-1)).toBe("net4 default/b");
 });
 
-test("hotPlug() leaves the others when a network cannot be plugged, and undoes it alone, as it was tried [H-27]", async () => {
+test("hotPlug() leaves the others when a network cannot be plugged, and undoes it alone, as it was tried [H-9.4] [H-27]", async () => {
   const pod = await hotPlugLab("a");
   pod.lab.plugins.script("macvlan ADD", failed(117, "parent busy"));
   expect(await pod.edit("a,b,c")).toMatchObject({
@@ -146,7 +146,7 @@ test("hotPlug() leaves the others when a network cannot be plugged, and undoes i
   expect((await pod.recorded()).at(-1)).toBe("net2 default/b");
 });
 
-test("hotPlug() keeps record and status of a network that cannot be unplugged, and tries again [H-35]", async () => {
+test("hotPlug() keeps record and status of a network that cannot be unplugged, and tries again [H-9.2] [H-9.5] [H-35]", async () => {
   const pod = await hotPlugLab("a@x1,b");
   pod.lab.plugins.script("bridge DEL", failed(117, "busy"));
   const outcome = await pod.edit("c@x1");
@@ -245,13 +245,7 @@ interface Rejection {
 const rejections: readonly Rejection[] = [
   { why: "is no JSON", to: '[{"name":"b"]', event: /not valid JSON/ },
   { why: "has an invalid value", to: '[{"name":"b","mac":"zz"}]', event: /element 1, key "mac"/ },
-  { why: "names no definition", to: "b,nope", event: /default\/nope/ },
   { why: "names a forbidden one", to: "b,other/a", event: /other\/a/, namespaceIsolation: true },
-  {
-    why: "names an interface twice",
-    to: "b@x1,c@x1",
-    event: /interface x1 is requested by network default\/b and by network default\/c/,
-  },
   { why: "needs a device", to: "b,sriov", event: /default\/sriov.*vendor.example\/vf/ },
   {
     why: "asks for the default route",
@@ -365,7 +359,7 @@ test("hotPlug() waits for a record another 30 seconds each time that it is gone"
 test.each([
   { what: "a pod that has what it requests", state: {}, outcome: "settled" },
   { what: "a pod without a record, before an edit", state: { uid: "uid-2" }, outcome: "waiting" },
-])("hotPlug() does not ask the API server about $what", async ({ state, outcome }) => {
+])("hotPlug() does not ask the API server about $what [H-9.1]", async ({ state, outcome }) => {
   const { lab, hosts, pod } = await hotPlugLab("a");
   const read = async () => expect.unreachable();
   const options = { hosts, conf: async () => lab.conf, read, isEdit: false };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { netns, network } from "#engine/testing/engine-lab.ts";
-import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
+import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
@@ -16,26 +16,6 @@ interface Defect {
 
 const defects: readonly Defect[] = [
   {
-    id: "H-9.1",
-    what: "an element without interface is plugged again after a restart, and cannot be unplugged",
-    start: ["a"],
-    scenario: async (pod) => {
-      expect(await pod.again()).toMatchObject({ state: "settled" });
-      expect(pod.lab.plugins.log()).toEqual([]);
-      await pod.edit("");
-      expect(pod.lab.plugins.log()).toEqual(["bridge DEL net1"]);
-    },
-  },
-  {
-    id: "H-9.2",
-    what: "another network under the same interface collides with the first",
-    start: ["a@x1"],
-    scenario: async (pod) => {
-      expect(await pod.edit("b@x1")).toMatchObject({ state: "settled" });
-      expect(pod.shown()).toEqual(["eth0 default-net", "x1 default/b"]);
-    },
-  },
-  {
     id: "H-9.3",
     what: "status entries are lost when one edit plugs and unplugs, or when a status is not written",
     start: ["a,b"],
@@ -47,38 +27,6 @@ const defects: readonly Defect[] = [
       pod.lab.publisher.failure = undefined;
       await pod.edit("c,a");
       expect(pod.shown()).toEqual(["eth0 default-net", "net1 default/c", "net2 default/a"]);
-    },
-  },
-  {
-    id: "H-9.4",
-    what: "undoing a failed network removes a healthy interface of the same name",
-    start: [
-      "",
-      {},
-      { conf: { delegates: [network("default-net", "ptp"), network("extra", "vlan")] } },
-    ],
-    scenario: async (pod) => {
-      pod.lab.plugins.script("macvlan ADD", failed(1, "no"));
-      await pod.edit("b@net1");
-      await pod.edit("b@net2");
-      expect(pod.lab.plugins.log("DEL")).toEqual(["macvlan DEL net2"]);
-      expect(pod.shown()).toEqual(["eth0 default-net", "net1 extra"]);
-      expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net1"]);
-    },
-  },
-  {
-    id: "H-9.5",
-    what: "a network that cannot be unplugged takes plugged ones with it, and status shows them",
-    start: ["a"],
-    scenario: async (pod) => {
-      pod.lab.plugins.script("bridge DEL", failed(1, "no"));
-      await pod.edit("b");
-      await pod.again();
-      expect(pod.shown()).toEqual([...before, "net2 default/b"]);
-      expect(pod.lab.kernel.linkNames(netns)).toEqual(["eth0", "net1", "net2"]);
-      pod.lab.plugins.unscript("bridge DEL");
-      await pod.again();
-      expect(pod.shown()).toEqual(["eth0 default-net", "net2 default/b"]);
     },
   },
   {
