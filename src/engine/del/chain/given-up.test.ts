@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
-import { EngineLab, expectError, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
 import { ended, exited, failed } from "#engine/testing/fake-plugins.ts";
 import { gone, web, withIpam } from "#engine/testing/pod-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -218,36 +218,6 @@ test("add() records a plugin's error before the rollback, so that it survives a 
     ...{ position: 0, code: 999 },
     message: 'plugin type="bridge" failed (add): invalid VLAN ID 5000',
   });
-});
-
-test("add() refuses a pod that has four records which cannot be detached, until a DEL detaches one", async () => {
-  const lab = new EngineLab({ conf: { delegates: [withIpam("bridge")] }, leftoverDuty: "daemon" });
-  lab.source.addPod({ name: "web" });
-  for (const type of ["bridge", "host-local"])
-    lab.plugins.script(type, failed(999, "connection refused"));
-  const inSandbox = (n: number) => ({ ...web, env: { CNI_CONTAINERID: `c${n}` } });
-  for (let n = 1; n <= 6; n++) {
-    expect(await lab.add(inSandbox(n))).toMatchObject({ exitCode: 1 });
-    await lab.del(inSandbox(n));
-  }
-  expect(lab.records.keys).toHaveLength(4);
-  const refused = await lab.add(inSandbox(7));
-  expectError(
-    refused,
-    11,
-    /default-net \(eth0\): not attached, as 4 earlier sandboxes .*connection refused/,
-  );
-  expect(lab.plugins.of("bridge", "ADD")).toHaveLength(4);
-
-  const corrected = { delegates: [{ ...withIpam("bridge"), name: "corrected" }] };
-  lab.plugins.script("bridge ADD", mistake);
-  expect((await lab.add({ ...inSandbox(8), conf: corrected })).json).toMatchObject({ code: 999 });
-
-  for (const which of ["bridge", "bridge ADD", "host-local"]) lab.plugins.unscript(which);
-  const before = lab.records.keys.length;
-  expect(await lab.del(inSandbox(7))).toMatchObject({ exitCode: 0 });
-  expect(lab.records.keys).toHaveLength(before - 1);
-  expect(await lab.add(inSandbox(9))).toMatchObject({ exitCode: 0 });
 });
 
 test("del() fails while an earlier plugin of a chain fails whose later one ended the ADD", async () => {
