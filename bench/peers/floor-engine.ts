@@ -87,7 +87,7 @@ async function sendAfter(
 }
 
 async function openDutyPlace(dir: string, kubeconfig: string): Promise<DutyPlace> {
-  const client = new ApiClient(kubeconfigCredentials(kubeconfig));
+  const client = new ApiClient(await kubeconfigCredentials(kubeconfig));
   return { dir, dirFd: openSync(dir, "r"), client };
 }
 

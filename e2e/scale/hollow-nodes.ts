@@ -19,7 +19,7 @@ const account = { namespace: "kube-system", name: "plexusd" };
 const timeoutMs = 300_000;
 const [, , kubeconfig = "", directory = ""] = process.argv;
 const kubeconfigOf = (node: string): string => join(directory, `${node}.kubeconfig`);
-const admin = new ApiClient(kubeconfigCredentials(kubeconfig));
+const admin = new ApiClient(await kubeconfigCredentials(kubeconfig));
 /** Attempts to write statuses, and how many of them the API server has accepted. */
 const writes = { attempts: 0, written: 0 };
 /** When each LIST was complete, and how long each cache waited after its version had expired. */

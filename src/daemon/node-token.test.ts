@@ -19,7 +19,7 @@ function fixture() {
   vi.spyOn(Date, "now").mockImplementation(() => state.now * 1000);
   const logger = new FakeLogger();
   const nodeToken = new NodeToken({
-    podToken: () => token(0, hour),
+    podToken: async () => token(0, hour),
     request: async (account) => {
       state.requests += 1;
       expect(account).toEqual({ namespace: "kube-system", name: "plexusd" });
@@ -83,7 +83,7 @@ test("a token of another kind of user cannot request one", async () => {
   const claims = Buffer.from(JSON.stringify({ sub: "admin" })).toString("base64url");
   for (const own of ["opaque", `e30.${claims}.c2ln`]) {
     const nodeToken = new NodeToken({
-      podToken: () => own,
+      podToken: async () => own,
       request: async () => "unused",
       isRejected: async () => false,
       logger: new FakeLogger(),

@@ -8,7 +8,7 @@ import { errorMessage } from "#lib/error-message.ts";
 const lifetimeSeconds = 2 * 86_400;
 
 export interface NodeTokenOptions {
-  readonly podToken: () => string;
+  readonly podToken: () => Promise<string>;
   readonly request: (account: ObjectName, seconds: number) => Promise<string>;
   /** Whether the API server rejects a token: it ends with the Node, also if that is registered anew. */
   readonly isRejected: (token: string) => Promise<boolean>;
@@ -33,7 +33,7 @@ export class NodeToken {
     const { podToken, request, isRejected, logger } = this.#options;
     if (this.#held !== undefined && (await isRejected(this.#held))) this.#held = undefined;
     if (this.#held !== undefined && this.#partLeft(this.#held) > 0.5) return this.#held;
-    const own = podToken();
+    const own = await podToken();
     try {
       this.#held = await request(accountOf(own), lifetimeSeconds);
       return this.#held;

@@ -1,6 +1,5 @@
 import type { Logger } from "#engine/ports/logger.ts";
 import { type InClusterOptions, inClusterContent } from "#kube/api/in-cluster.ts";
-import { readPlainKubeconfig } from "#kube/api/plain-kubeconfig.ts";
 import { portableKubeconfig } from "#kube/api/portable-kubeconfig.ts";
 import type { Cluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
@@ -20,23 +19,26 @@ export function standaloneCredentials(options: {
   if (source.kind !== "api") return {};
   const { kubeconfig: path } = source;
   if (path !== undefined) {
-    const content = () => readPlainKubeconfig(path, { allowsTokenFile: true });
-    return { kubeconfig: async () => portableKubeconfig(content()) };
+    const kubeconfig = async (): Promise<string> => {
+      const { readPlainKubeconfig } = await import("#kube/api/plain-kubeconfig.ts");
+      return portableKubeconfig(readPlainKubeconfig(path, { allowsTokenFile: true }));
+    };
+    return { kubeconfig };
   }
   if (inCluster === undefined) return {};
   const ofPod = () => inClusterContent(inCluster);
   const { node } = cluster;
   if (!flags.thin || node === undefined)
-    return { kubeconfig: async () => portableKubeconfig(ofPod()) };
+    return { kubeconfig: async () => portableKubeconfig(await ofPod()) };
   const ofNode = new NodeToken({
-    podToken: () => ofPod().token,
+    podToken: async () => (await ofPod()).token,
     request: (account, seconds) => node.requestToken(account, seconds),
     isRejected: (token) => node.isRejected(token),
     logger,
   });
   const kubeconfig = async (): Promise<string> => {
     const token = await ofNode.get();
-    return portableKubeconfig({ ...ofPod(), token });
+    return portableKubeconfig({ ...(await ofPod()), token });
   };
   return { kubeconfig };
 }

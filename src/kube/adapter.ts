@@ -9,7 +9,6 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
@@ -80,7 +79,7 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   if (problem !== undefined) {
     throw new Error(`the node name ${withValue(problem, options.nodeName)}`);
   }
-  const client = new ApiClient(credentialsFor(options));
+  const client = new ApiClient(await credentialsFor(options));
   const { pods, nads } = watchCaches(client, options);
   const { nodeName, ownPod, logger, apiTimeoutMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
@@ -117,8 +116,11 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
   };
 }
 
-function credentialsFor(options: KubeOptions): RereadCredentials {
-  if (options.kubeconfig !== undefined) return kubeconfigCredentials(options.kubeconfig);
+async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> {
+  if (options.kubeconfig !== undefined) {
+    const { kubeconfigCredentials } = await import("#kube/api/kubeconfig.ts");
+    return kubeconfigCredentials(options.kubeconfig);
+  }
   if (options.inCluster !== undefined) return inClusterCredentials(options.inCluster);
   throw new Error("no API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is set");
 }

@@ -1,5 +1,5 @@
 /* In place of src/kube/api/kubeconfig.ts: the API's stand-in asks for no credentials. */
 
-export function kubeconfigCredentials(): undefined {
+export async function kubeconfigCredentials(): Promise<undefined> {
   return undefined;
 }

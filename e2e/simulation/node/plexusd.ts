@@ -346,7 +346,7 @@ export function startStandalone({
       },
       now: () => new Date().toISOString(),
       openCluster: async () => {
-        const client = new ApiClient(kubeconfigCredentials(kubeconfig));
+        const client = new ApiClient(await kubeconfigCredentials(kubeconfig));
         const kube = openKubeOnce({ client, nodeName, apiTimeoutMs, logger });
         return { ...kube, deviceSources, close: () => kube.close(2000) };
       },

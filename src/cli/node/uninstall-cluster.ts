@@ -50,7 +50,9 @@ nothing.`,
     const { namespace, host, port, kubeconfig } = flags;
     const limitMs = 1000 * wholeSeconds("--seconds", flags.seconds);
     const api = new ApiClient(
-      kubeconfig === "" ? inClusterCredentials({ host, port }) : kubeconfigCredentials(kubeconfig),
+      kubeconfig === ""
+        ? inClusterCredentials({ host, port })
+        : await kubeconfigCredentials(kubeconfig),
     );
     try {
       const problems = await uninstall({ api, namespace }, limitMs);

@@ -16,9 +16,11 @@ async function clientOf(
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const url = new URL(`http://127.0.0.1:${port}`);
-  const read = () => ({ server: url, tls: { rejectUnauthorized: true } });
-  const credentials = new RereadCredentials({ source: "the test", server: url, read });
+  const credentials = new RereadCredentials({
+    source: "the test",
+    server: new URL(`http://127.0.0.1:${port}`),
+    read: async () => ({ server: new URL(`http://127.0.0.1:${port}`), tls: {}, headers: {} }),
+  });
   const client = new ApiClient(credentials);
   onTestFinished(() => {
     server.closeAllConnections();

@@ -1,7 +1,7 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { urlToHttpOptions } from "node:url";
-import { deadline } from "#lib/concurrency/deadline.ts";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { absenceOf } from "./absence.ts";
 import { type ApiError, asApiError, parseAnswer, responseTooSlow } from "./api-error.ts";
@@ -14,7 +14,7 @@ interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Requests over node:https. */
+/** Requests over node:https: the client library's API classes convert objects field by field. */
 export class ApiClient implements JsonApi {
   readonly #credentials: RereadCredentials;
 
@@ -118,7 +118,11 @@ export class ApiClient implements JsonApi {
   }
 
   async #sendOnce(request: ApiRequest, { signal, headers }: SendOptions): Promise<IncomingMessage> {
-    const { server, agent, token } = this.#credentials.prepare();
+    const {
+      server,
+      agent,
+      headers: credentials,
+    } = await untilAborted(this.#credentials.prepare(), signal);
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
       ...urlToHttpOptions(server),
@@ -126,8 +130,9 @@ export class ApiClient implements JsonApi {
       path: pathOf(server, request),
       agent,
       headers: {
+        ...credentials,
         ...headers,
-        ...headersOf(request, token),
+        ...headersOf(request),
         ...(body && { "content-length": body.length }),
       },
     };

@@ -7,6 +7,7 @@ import { type SeenClient, tlsServer, writeCertificate } from "#kube/testing/cert
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { ApiClient } from "./client.ts";
+import { RereadCredentials } from "./credentials.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
 
@@ -24,7 +25,7 @@ test("a relative token file is reread after the server rejects its token", async
   const tokenFile = join(path, "../the-token");
   await writeFile(tokenFile, "first\n");
   api.token = "first";
-  const client = new ApiClient(kubeconfigCredentials(path));
+  const client = new ApiClient(await kubeconfigCredentials(path));
   await client.json(version);
   await writeFile(tokenFile, "second\n");
   api.token = "second";
@@ -35,7 +36,9 @@ test("a relative token file is reread after the server rejects its token", async
 
 test("a token that is rejected twice fails the request", async ({ api }) => {
   api.token = "another";
-  const client = new ApiClient(kubeconfigCredentials(await api.kubeconfig({ token: "mine" })));
+  const client = new ApiClient(
+    await kubeconfigCredentials(await api.kubeconfig({ token: "mine" })),
+  );
   await expect(client.json(version)).rejects.toMatchObject({ status: 401, refused: true });
   expect(api.seen).toHaveLength(2);
   client.close();
@@ -43,7 +46,7 @@ test("a token that is rejected twice fails the request", async ({ api }) => {
 
 test("a kubeconfig's server may have a path, as behind a proxy", async ({ api }) => {
   const server = `${api.url}/k8s/clusters/c-1/`;
-  const client = new ApiClient(kubeconfigCredentials(await api.kubeconfig({}, { server })));
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig({}, { server })));
   await client.json(version).catch(() => undefined);
   expect(api.seen[0]?.path).toBe("/k8s/clusters/c-1/api/v1/pods");
   client.close();
@@ -56,8 +59,26 @@ test.for([
 ] as const)("a kubeconfig with %s is rejected by path", async ([, change, message], { api }) => {
   const path = await api.kubeconfig();
   await writeFile(path, JSON.stringify({ ...JSON.parse(await readFile(path, "utf8")), ...change }));
-  expect(() => kubeconfigCredentials(path)).toThrow(message);
-  expect(() => kubeconfigCredentials(path)).toThrow(path);
+  await expect(kubeconfigCredentials(path)).rejects.toThrow(message);
+  await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
+});
+
+test("basic authentication is left to the client library", async ({ api }) => {
+  const user = { username: "u", password: "p" };
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig(user)));
+  await client.json(version);
+  client.close();
+  expect(tokensOf(api)).toEqual([`Basic ${Buffer.from("u:p").toString("base64")}`]);
+});
+
+test("a token file is used beside what the client library reads", async ({ api }) => {
+  const path = await api.kubeconfig({ tokenFile: "the-token", as: "somebody" });
+  await writeFile(join(path, "../the-token"), "mine\n");
+  const client = new ApiClient(await kubeconfigCredentials(path));
+  await client.json(version);
+  client.close();
+  const headers = { authorization: "Bearer mine", "impersonate-user": "somebody" };
+  expect(api.seen[0]?.headers).toMatchObject(headers);
 });
 
 /** A server of the name `server` at an address of this machine, with files for a client to connect to it. */
@@ -121,7 +142,7 @@ test("a client certificate renewed in its file or in the kubeconfig is used if i
   writeCertificate("first", client);
   const user = { "client-certificate": "client.crt", "client-key": "client.key" };
   await writeKubeconfig(kubeconfig, cluster, user);
-  const credentials = kubeconfigCredentials(kubeconfig);
+  const credentials = await kubeconfigCredentials(kubeconfig);
   const api = new ApiClient(credentials);
   const ask = async (): Promise<void> => {
     credentials.invalidate();
@@ -132,7 +153,7 @@ test("a client certificate renewed in its file or in the kubeconfig is used if i
   await ask();
   await writeFile(client.certFile, "-----BEGIN CERTIFICATE-----\nMII");
   await ask();
-  const late = new ApiClient(kubeconfigCredentials(kubeconfig));
+  const late = new ApiClient(await kubeconfigCredentials(kubeconfig));
   await expect(late.json(version)).rejects.toThrow(
     `kubeconfig ${kubeconfig}: cannot use its certificates or its key`,
   );
@@ -157,19 +178,55 @@ test("the error about an invalid kubeconfig has its path and none of its content
   const path = join(dir.path, "kubeconfig");
   for (const text of ["users: [{token: secret}", "secret", "users: secret", "users: [secret]"]) {
     await writeFile(path, text);
-    expect(() => kubeconfigCredentials(path)).toThrow(`kubeconfig ${path}: `);
-    expect(() => kubeconfigCredentials(path)).not.toThrow("secret");
+    const error = await kubeconfigCredentials(path).catch((thrown: Error) => thrown);
+    expect(error).toMatchObject({ message: expect.stringContaining(`kubeconfig ${path}: `) });
+    expect((error as Error).message).not.toContain("secret");
   }
 });
 
-test("a kubeconfig may name another server later", async ({ api }) => {
+test("a credential plugin is executed again for a refused token only", async ({ api }) => {
+  await using dir = await scratch();
+  const [plugin, runs] = [join(dir.path, "plugin"), join(dir.path, "runs")];
+  const apiVersion = "client.authentication.k8s.io/v1";
+  const answer = `{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"run-'$(wc -l < ${runs})'"}}`;
+  await writeFile(plugin, `#!/bin/sh\necho >> ${runs}\necho '${answer}'\n`, { mode: 0o755 });
+  const exec = { apiVersion, command: plugin, interactiveMode: "Never" };
+  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig({ exec })));
+  api.token = "run-1";
+  await client.json(version);
+  await client.json(version);
+  api.token = "run-2";
+  await client.json(version);
+  expect(tokensOf(api)).toEqual(["run-1", "run-1", "run-1", "run-2"].map((run) => `Bearer ${run}`));
+  client.close();
+});
+
+test("a reading that hung once, as a credential plugin may, is repeated", async ({ api }) => {
+  const [server, headers] = [new URL(api.url), { authorization: "Bearer second" }];
+  const readings = [new Promise<never>(() => undefined), { server, tls: {}, headers }];
+  const read = async () => readings.shift() ?? { server, tls: {}, headers };
+  const client = new ApiClient(
+    new RereadCredentials({ source: "the test", server, read, readTimeoutMs: 200 }),
+  );
+  onTestFinished(() => client.close());
+  const early = { ...version, timeoutMs: 50 };
+  await expect(client.json(early)).rejects.toThrow("no answer within 50 ms");
+  await expect(client.json(version)).rejects.toThrow("no answer within 200 ms");
+  await client.json(version);
+  expect(tokensOf(api)).toEqual(["Bearer second"]);
+});
+
+test.for([
+  ["with a token", { token: "mine" }],
+  ["that the client library reads", { username: "u", password: "p" }],
+] as const)("a kubeconfig %s may name another server later", async ([, user], { api }) => {
   await using next = await FakeApiServer.start();
-  const path = await api.kubeconfig();
-  const credentials = kubeconfigCredentials(path);
+  const path = await api.kubeconfig(user);
+  const credentials = await kubeconfigCredentials(path);
   const client = new ApiClient(credentials);
   onTestFinished(() => client.close());
   await client.json(version);
-  await rename(await next.kubeconfig(), path);
+  await rename(await next.kubeconfig(user), path);
   credentials.invalidate();
   await client.json(version);
   expect([api.seen.length, next.seen.length, client.server]).toEqual([1, 1, next.url]);

@@ -1,10 +1,22 @@
 import { hash } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
-import { Agent as HttpsAgent } from "node:https";
+import { type AgentOptions, Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
+import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
+
+/** The server, TLS settings and headers as read at one moment. */
+export interface CredentialMaterial {
+  /** Scheme, host, port and, behind a proxy, a path prefix. */
+  readonly server: URL;
+  readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Makes the connection pool where connections go through a proxy. */
+  readonly newAgent?: () => Promise<HttpAgent>;
+}
+
+/** How long a reading may take: a credential plugin may hang. */
+export const readTimeoutMs = 30_000;
 
 /** How long the result of a reading is used. */
 const maxAgeMs = 10_000;
@@ -14,8 +26,10 @@ interface RereadOptions {
   readonly source: string;
   /** As it is before the first reading, for messages. */
   readonly server: URL;
-  /** Reads everything. @throws Error when it cannot be used */
-  readonly read: () => PlainKubeconfig;
+  /** Reads everything. After a refusal by the server, nothing cached may be used. */
+  readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
+  /** @default 30000 */
+  readonly readTimeoutMs?: number;
 }
 
 /**
@@ -24,15 +38,17 @@ interface RereadOptions {
  * makes a new connection pool; the old one ends with its last request.
  */
 export class RereadCredentials {
-  readonly #options: RereadOptions;
+  readonly #options: Required<RereadOptions>;
   #server: URL;
-  #pool: { readonly agent: HttpAgent; readonly fingerprint: string } | undefined;
-  #token: string | undefined;
+  #pool: { agent: HttpAgent; fingerprint: string } | undefined;
+  #headers: Readonly<Record<string, string>> = {};
   #readAt = Number.NEGATIVE_INFINITY;
+  #refused = false;
+  #reading: Promise<void> | undefined;
 
   constructor(options: RereadOptions) {
     this.#server = options.server;
-    this.#options = options;
+    this.#options = { readTimeoutMs, ...options };
   }
 
   /** The present server, for messages. */
@@ -41,16 +57,21 @@ export class RereadCredentials {
   }
 
   /** Reads the files again if need be. @throws Error when they have never been usable */
-  prepare(): { readonly server: URL; readonly agent: HttpAgent; readonly token?: string } {
-    if (performance.now() - this.#readAt > maxAgeMs) this.#read();
+  async prepare(): Promise<Pick<CredentialMaterial, "server" | "headers"> & { agent: HttpAgent }> {
+    if (performance.now() - this.#readAt > maxAgeMs) {
+      this.#reading ??= this.#read().finally(() => {
+        this.#reading = undefined;
+      });
+      await this.#reading;
+    }
     if (this.#pool === undefined) throw new Error("credentials have not been read");
-    const { agent } = this.#pool;
-    return { server: this.#server, agent, ...omitUndefined({ token: this.#token }) };
+    return { server: this.#server, agent: this.#pool.agent, headers: this.#headers };
   }
 
   /** The server refused a request (401): everything is read again for the next one. */
   invalidate(): void {
     this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#refused = true;
   }
 
   /** The server did not respond in time: its idle connections are not reused. */
@@ -63,34 +84,38 @@ export class RereadCredentials {
     this.#pool?.agent.destroy();
   }
 
-  #read(): void {
+  async #read(): Promise<void> {
+    const { read, readTimeoutMs } = this.#options;
+    using limit = deadline(readTimeoutMs);
     try {
-      const found = this.#options.read();
-      this.#renewPool(found);
-      this.#token = found.token;
-      this.#readAt = performance.now();
+      const material = await untilAborted(read({ refused: this.#refused }), limit.signal);
+      await this.#renewPool(material);
+      this.#headers = material.headers;
     } catch (error) {
       // The file may be half replaced: keep the last credentials.
       if (this.#pool === undefined) throw error;
+      return;
     }
+    this.#readAt = performance.now();
+    this.#refused = false;
   }
 
-  #renewPool({ server, tls }: PlainKubeconfig): void {
-    const fingerprint = hash("sha256", JSON.stringify([server, tls]));
+  async #renewPool({ server, tls, newAgent }: CredentialMaterial): Promise<void> {
+    const entries = Object.entries(tls).map(([key, value]) => `${key}\0${String(value)}\0`);
+    const fingerprint = hash("sha256", `${server.href}\0${entries.join("")}`);
     if (this.#pool?.fingerprint === fingerprint) return;
-    const agent = this.#newAgent(server, tls);
+    const agent = (await newAgent?.()) ?? this.#newAgent(server, tls);
     this.dropIdleConnections();
     this.#pool = { agent, fingerprint };
     this.#server = server;
   }
 
   /** A bounded pool with TCP keep-alive, to notice dead peers. Parses certificates only once. */
-  #newAgent({ protocol }: URL, { serverName, ...tls }: PlainKubeconfig["tls"]): HttpAgent {
+  #newAgent({ protocol }: URL, tls: CredentialMaterial["tls"]): HttpAgent {
     const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
     if (protocol === "http:") return new HttpAgent(pool);
-    const named = omitUndefined({ servername: serverName });
     try {
-      return new HttpsAgent({ ...pool, ...tls, ...named, secureContext: createSecureContext(tls) });
+      return new HttpsAgent({ ...pool, ...tls, secureContext: createSecureContext(tls) });
     } catch (cause) {
       const message = `${this.#options.source}: cannot use its certificates or its key`;
       throw new Error(`${message}: ${errorMessage(cause)}`, { cause });

@@ -1,6 +1,6 @@
+import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
-import { readTextFile } from "#lib/files/read-file.ts";
 import { RereadCredentials } from "./credentials.ts";
 import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
 
@@ -14,22 +14,30 @@ export interface InClusterOptions {
   readonly serviceAccountDir?: string;
 }
 
-/** The credentials of the pod's service account. */
+/** The credentials of the pod's service account. This needs no client library, unlike a kubeconfig. */
 export function inClusterCredentials(options: InClusterOptions): RereadCredentials {
-  const read = () => inClusterContent(options);
-  return new RereadCredentials({ source: "the service account", server: serverOf(options), read });
+  return new RereadCredentials({
+    source: "the service account",
+    server: serverOf(options),
+    async read() {
+      const { server, tls, token } = await inClusterContent(options);
+      return { server, tls, headers: { authorization: `Bearer ${token}` } };
+    },
+  });
 }
 
 function serverOf({ host, port }: InClusterOptions): URL {
   return new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`);
 }
 
-/** Reads the service account, as a kubeconfig would have it. @throws as {@link readTextFile} */
-export function inClusterContent(
+/** Reads the service account, as a kubeconfig would have it. @throws Error as of node:fs */
+export async function inClusterContent(
   options: InClusterOptions,
-): PlainKubeconfig & { readonly token: string } {
+): Promise<PlainKubeconfig & { readonly token: string }> {
   const { serviceAccountDir: dir = "/var/run/secrets/kubernetes.io/serviceaccount" } = options;
-  const ca = readTextFile(join(dir, "ca.crt"), "any");
-  const token = readTextFile(join(dir, "token"), "any").trim();
-  return { server: serverOf(options), tls: { ca, rejectUnauthorized: true }, token };
+  const [ca, token] = await Promise.all([
+    readFile(join(dir, "ca.crt"), "utf8"),
+    readFile(join(dir, "token"), "utf8"),
+  ]);
+  return { server: serverOf(options), tls: { ca, rejectUnauthorized: true }, token: token.trim() };
 }

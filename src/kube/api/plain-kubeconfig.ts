@@ -24,8 +24,12 @@ export interface PlainKubeconfig {
   readonly token?: string;
 }
 
-/** What the current context of a kubeconfig names, before its values are checked. */
-interface Current {
+/** What a kubeconfig file contains, before its values are checked. */
+export interface Kubeconfig {
+  readonly document: JsonObject;
+  /** Relative paths in it start here. */
+  readonly dir: string;
+  /** Of the current context. */
   readonly cluster: JsonObject;
   readonly user: JsonObject;
 }
@@ -59,20 +63,31 @@ const userKeysOfAdministrator = new Set([...userKeys, "tokenFile"]);
  */
 export function readPlainKubeconfig(
   path: string,
-  { allowsTokenFile = false, links = "any" }: { allowsTokenFile?: boolean; links?: Links } = {},
+  { allowsTokenFile = false, links }: { allowsTokenFile?: boolean; links?: Links } = {},
 ): PlainKubeconfig {
   try {
-    const current = currentOf(documentOf(readTextFile(path, links)));
-    if (isPlain(current, allowsTokenFile)) return contentOf(current, dirname(path));
+    const kubeconfig = readKubeconfig(path, links);
+    if (isPlain(kubeconfig, { allowsTokenFile })) return plainKubeconfig(kubeconfig);
     const token = allowsTokenFile ? "a token" : "a token in the file";
     throw new Error(`only a certificate or ${token} can be used here`);
   } catch (error) {
-    throw new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
+    throw kubeconfigError(path, error);
   }
 }
 
+/** Reads a kubeconfig file. @throws Error that quotes nothing of it */
+export function readKubeconfig(path: string, links: Links = "any"): Kubeconfig {
+  const document = documentOf(readTextFile(path, links));
+  return { document, dir: dirname(path), ...currentOf(document) };
+}
+
+/** An error about a kubeconfig file that names it. */
+export function kubeconfigError(path: string, error: unknown): Error {
+  return new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
+}
+
 /** Whether certificates, a token or, if allowed, the file of a token are all that it needs. */
-function isPlain({ cluster, user }: Current, allowsTokenFile: boolean): boolean {
+export function isPlain({ cluster, user }: Kubeconfig, { allowsTokenFile = true } = {}): boolean {
   const isKnown =
     (keys: ReadonlySet<string>) =>
     ([key, value]: [string, Json]) =>
@@ -84,8 +99,9 @@ function isPlain({ cluster, user }: Current, allowsTokenFile: boolean): boolean 
   );
 }
 
-/** The values, and those of the files that they name in `dir`, as kubectl reads them. @throws Error */
-function contentOf({ cluster, user }: Current, dir: string): PlainKubeconfig {
+/** The values of a kubeconfig, and of the files that it names, as kubectl reads them. @throws Error */
+export function plainKubeconfig(kubeconfig: Kubeconfig): PlainKubeconfig {
+  const { cluster, user, dir } = kubeconfig;
   const pem = (from: JsonObject, key: string): string | undefined => pemOf(from, { key, dir });
   const tls = omitUndefined({
     ca: pem(cluster, "certificate-authority"),
@@ -94,11 +110,11 @@ function contentOf({ cluster, user }: Current, dir: string): PlainKubeconfig {
     serverName: textIn(cluster, "tls-server-name"),
     rejectUnauthorized: !isInsecure(cluster),
   });
-  return { server: serverOf(cluster), tls, ...omitUndefined({ token: tokenOf(user, dir) }) };
+  return { server: serverOf(kubeconfig), tls, ...omitUndefined({ token: tokenOf(kubeconfig) }) };
 }
 
 /** The API server's address. @throws Error when it is not one */
-function serverOf(cluster: JsonObject): URL {
+export function serverOf({ cluster }: Kubeconfig): URL {
   const server = textIn(cluster, "server") ?? "";
   if (!/^https?:/.test(server) || !URL.canParse(server)) {
     throw new Error("the cluster's server is not an http or https URL");
@@ -107,7 +123,7 @@ function serverOf(cluster: JsonObject): URL {
 }
 
 /** The token, or what its file has now. @throws Error when it would not fit into a header */
-function tokenOf(user: JsonObject, dir: string): string | undefined {
+export function tokenOf({ user, dir }: Kubeconfig): string | undefined {
   const file = textIn(user, "tokenFile");
   const text = file === undefined ? textIn(user, "token") : readTextFile(resolve(dir, file), "any");
   const token = text?.trim();
@@ -140,7 +156,7 @@ function yamlOf(text: string): unknown[] {
 }
 
 /** The cluster and the user of the current context. */
-function currentOf(document: JsonObject): Current {
+function currentOf(document: JsonObject): Pick<Kubeconfig, "cluster" | "user"> {
   const current = textIn(document, "current-context");
   if (current === undefined) throw new Error("current-context is missing");
   const named = (list: string, name: Json | undefined, member: string): JsonObject | undefined => {

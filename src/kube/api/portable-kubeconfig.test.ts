@@ -20,7 +20,7 @@ test("a service account's certificate authority and token are inlined", async ()
   await writeFile(join(serviceAccountDir, "ca.crt"), "the authority");
   await writeFile(join(serviceAccountDir, "token"), "first\n");
   const inCluster = { host: "fd00::1", port: "443", serviceAccountDir };
-  const { clusters, users } = parse(portableKubeconfig(inClusterContent(inCluster)));
+  const { clusters, users } = parse(portableKubeconfig(await inClusterContent(inCluster)));
   expect(clusters[0].cluster).toEqual({
     server: "https://[fd00::1]/",
     "certificate-authority-data": Buffer.from("the authority").toString("base64"),
@@ -37,7 +37,7 @@ test("a kubeconfig's files are inlined", async ({ api }) => {
   const content = readPlainKubeconfig(kubeconfig, { allowsTokenFile: true });
   await writeFile(portable, portableKubeconfig(content));
   await rm(join(dir, "token"));
-  const client = new ApiClient(kubeconfigCredentials(portable));
+  const client = new ApiClient(await kubeconfigCredentials(portable));
   await client.json({ path: "/api/v1/pods", timeoutMs: 2000 });
   client.close();
 });

@@ -12,7 +12,7 @@ export const kubeTest = test
     return api;
   })
   .extend("client", async ({ api }, { onCleanup }) => {
-    const client = new ApiClient(kubeconfigCredentials(await api.kubeconfig()));
+    const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig()));
     onCleanup(() => client.close());
     return client;
   })

@@ -301,7 +301,7 @@ async function behindProxy(
 ) {
   const proxy = await startIdleProxy(api.url, { idleMs });
   const client = new ApiClient(
-    kubeconfigCredentials(await api.kubeconfig({}, { server: proxy.url })),
+    await kubeconfigCredentials(await api.kubeconfig({}, { server: proxy.url })),
   );
   const started = startCache(client, { mayBeAbsent: true, path: apiPaths.nads, timings });
   onTestFinished(async () => {
@@ -359,7 +359,7 @@ test("requests smaller pages when a response takes too long", async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  const read = () => ({ server: url, tls: { rejectUnauthorized: true } });
+  const read = async () => ({ server: url, tls: {}, headers: {} });
   const client = new ApiClient(new RereadCredentials({ source: "the test", server: url, read }));
   onTestFinished(() => {
     server.closeAllConnections();
