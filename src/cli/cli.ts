@@ -144,7 +144,6 @@ function helpOf(command: Command): string {
 /** The help is below the flag, as for kubectl: the terminal wraps it. */
 function flagText([name, { short, value = "", help, fallback }]: [string, Flag]): string {
   const dashed = short === undefined ? `--${name}` : `-${short}, --${name}`;
-  const text = typeof fallback === "object" ? fallback.join(", ") : fallback;
-  const note = typeof text === "string" && text !== "" ? ` (default ${text})` : "";
+  const note = typeof fallback === "string" && fallback !== "" ? ` (default ${fallback})` : "";
   return `${`  ${dashed} ${value}`.trimEnd()}\n      ${help}${note}`;
 }

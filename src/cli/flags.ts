@@ -1,6 +1,6 @@
 import { defaultPaths } from "#lib/files/default-paths.ts";
 
-type FlagValue = string | boolean | readonly string[];
+type FlagValue = string | boolean;
 
 /** One flag of a command: how to parse it, and its line of the help. */
 export interface Flag<T extends FlagValue = FlagValue> {
@@ -15,15 +15,6 @@ export interface Flag<T extends FlagValue = FlagValue> {
 
 /** A flag with a value; not given, it is `fallback`. */
 export function textFlag(value: string, help: string, fallback = ""): Flag<string> {
-  return { value, help, fallback };
-}
-
-/** A flag that may be given more than once. */
-export function listFlag(
-  value: string,
-  help: string,
-  fallback: readonly string[] = [],
-): Flag<readonly string[]> {
   return { value, help, fallback };
 }
 

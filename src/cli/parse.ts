@@ -33,7 +33,6 @@ function parseArgsOptions(flags: Flags): NonNullable<ParseArgsConfig["options"]>
     name,
     {
       type: typeof fallback === "boolean" ? "boolean" : "string",
-      multiple: typeof fallback === "object",
       default: fallback,
       ...(short === undefined ? {} : { short }),
     },

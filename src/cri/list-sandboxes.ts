@@ -1,5 +1,5 @@
 import { callUnary, type UnaryCall } from "#grpc/call-unary.ts";
-import { message, part, parts, text } from "#grpc/message.ts";
+import { message, parts, text } from "#grpc/message.ts";
 import { encodeTexts } from "#grpc/wire.ts";
 
 /*
@@ -7,37 +7,23 @@ import { encodeTexts } from "#grpc/wire.ts";
  * pkg/apis/runtime/v1/api.proto). Field numbers never change; other fields are skipped.
  */
 
-const podSandbox = message({
-  id: text(1),
-  metadata: part(2, message({ name: text(1), namespace: text(3) })),
-});
-
 const listPodSandbox = {
   path: "/runtime.v1.RuntimeService/ListPodSandbox",
-  decode: message({ items: parts(1, podSandbox) }),
+  decode: message({ items: parts(1, message({ id: text(1) })) }),
 };
 
 /** Without a filter, the runtime lists all sandboxes, including stopped ones. */
 const noFilter = encodeTexts({});
 
-/** A sandbox of the container runtime. */
-export interface ListedSandbox {
-  /** CNI's container ID. */
-  readonly id: string;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** All sandboxes of the runtime at a socket, also stopped ones. @throws GrpcError, MessageError */
+/**
+ * CNI's container IDs of the sandboxes of the runtime at a socket, also of stopped ones.
+ * @throws GrpcError, MessageError
+ */
 export async function listSandboxes(
   socketPath: string,
   limits: Pick<UnaryCall, "timeoutMs" | "signal">,
-): Promise<ListedSandbox[]> {
+): Promise<ReadonlySet<string>> {
   const call = { socketPath, request: noFilter, ...limits };
   const { items } = await callUnary(listPodSandbox, call);
-  return items.map(({ id, metadata }) => ({
-    id,
-    namespace: metadata?.namespace ?? "",
-    name: metadata?.name ?? "",
-  }));
+  return new Set(items.map(({ id }) => id));
 }

@@ -35,7 +35,7 @@ export interface DockerOptions {
   readonly callSocket: string;
   readonly stateDir: string;
   readonly shim: string;
-  readonly binDirs: readonly string[];
+  readonly cniPath: string;
   readonly confDir: string;
   /** A directory of definitions. Without it, networks are files or JSON. */
   readonly manifests?: string;
@@ -112,13 +112,13 @@ function openEngine(
 }
 
 async function openEndpoints(
-  { logger, shim, binDirs, callSocket, stateDir, pid, sandboxRoot }: DockerOptions,
+  { logger, shim, cniPath, callSocket, stateDir, pid, sandboxRoot }: DockerOptions,
   opened: { networks: Networks; records: FileRecordStore; recordsDir: string; bootId: string },
 ): Promise<{ endpoints: Endpoints; forgotten: ForgottenEndpoints }> {
   const { networks, records, recordsDir, bootId } = opened;
   const dir = join(stateDir, "endpoints");
   const stored = await JsonFiles.open({ dir, schema: endpointSchema, logger });
-  const runtime = shimRuntime({ shim, binDirs, socket: callSocket, stateDir: recordsDir });
+  const runtime = shimRuntime({ shim, cniPath, socket: callSocket, stateDir: recordsDir });
   const namespaces = new IpCommand({ pid, owner: stateDir });
   const host = new EndpointHost({ runtime, namespaces, bootId });
   const endpoints = new Endpoints({

@@ -40,7 +40,7 @@ class DriverNode implements AsyncDisposable {
       nodeBinary(),
       ...[distPath("plexusctl.js"), "docker", "--plugin-socket", join(dir, "plexus.sock")],
       ...["--call-socket", join(dir, "call.sock"), "--state-dir", join(dir, "state")],
-      ...["--bin-dir", cniPluginDir(), "--bin-dir", this.plugins.binDir],
+      ...["--bin-dir", `${cniPluginDir()}:${this.plugins.binDir}`],
       ...["--shim", distPath("plexus"), "--reconcile-seconds", "1"],
       ...["--log-level", this.#logLevel],
     );

@@ -2,11 +2,12 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { listPodSandbox } from "#cri/testing/list-pod-sandbox.ts";
 import { FakeKubelet } from "#devices/testing/fake-kubelet.ts";
 import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
+import { textIfPresent } from "#lib/files/read-file.ts";
 import { defaultPlanName } from "#lib/files/state-files.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
 import { startPlexusd } from "../../support/plexusd.ts";
@@ -58,7 +59,12 @@ test("the bundle finds what it needs in the gRPC library", async () => {
   const runtime = await ScriptedServer.create();
   const items = [{ id: "c1", metadata: undefined, state: 0 }];
   await runtime.answer(listPodSandbox, () => ({ items })).start();
-  const command = ["sandboxes", "--runtime-socket", runtime.socketPath];
-  const { stdout } = await execa(nodeBinary(), [distPath("plexusctl.js"), ...command]);
-  expect(stdout).toMatch(/^c1\b/);
+  const file = join(runtime.directory, "sandboxes.json");
+  const command = ["sandboxes", "--runtime-socket", runtime.socketPath, "--write", file];
+  const listing = execa(nodeBinary(), [distPath("plexusctl.js"), ...command]);
+  await vi.waitUntil(async () => textIfPresent(file, "above")?.includes('["c1"]'), {
+    timeout: 10_000,
+  });
+  listing.kill("SIGTERM");
+  await listing;
 });

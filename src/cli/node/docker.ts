@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
 import { command, ExitCode } from "#cli/command.ts";
-import { choiceFlag, commonFlags, listFlag, textFlag, wholeSeconds } from "#cli/flags.ts";
+import { choiceFlag, commonFlags, textFlag, wholeSeconds } from "#cli/flags.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { servingPartsMs } from "#serving/life.ts";
 import { createLogger } from "#serving/logger.ts";
@@ -15,7 +15,11 @@ mount namespaces of dockerd; see docs/user/docker.md.`,
   flags: {
     manifests: textFlag("DIR", "NetworkAttachmentDefinitions in YAML"),
     "conf-dir": textFlag("DIR", "CNI configurations by name", defaultPaths.confDir),
-    "bin-dir": listFlag("DIR", "the CNI plugins; may be repeated", [defaultPaths.cniBinDir]),
+    "bin-dir": textFlag(
+      "DIR[:DIR]",
+      "the directories of CNI plugins, as in CNI_PATH",
+      defaultPaths.cniBinDir,
+    ),
     shim: textFlag("FILE", `the shim; by default ${executableNames.shim} in the first --bin-dir`),
     "plugin-socket": textFlag(
       "PATH",
@@ -51,7 +55,8 @@ mount namespaces of dockerd; see docs/user/docker.md.`,
   },
   stopMs: servingPartsMs,
   async run({ flags }, _output, stopping) {
-    const binDirs = flags["bin-dir"];
+    const cniPath = flags["bin-dir"];
+    const [binDir = ""] = cniPath.split(":");
     const seconds = wholeSeconds("--reconcile-seconds", flags["reconcile-seconds"]);
     const graceSeconds = wholeSeconds("--del-grace-seconds", flags["del-grace-seconds"]);
     // The other commands do not load the engine.
@@ -63,8 +68,8 @@ mount namespaces of dockerd; see docs/user/docker.md.`,
       stateDir: flags["state-dir"],
       confDir: flags["conf-dir"],
       sandboxRoot: flags["sandbox-root"],
-      binDirs,
-      shim: flags.shim || join(binDirs[0] ?? "", executableNames.shim),
+      cniPath,
+      shim: flags.shim || join(binDir, executableNames.shim),
       capabilities: { Scope: flags.scope, ConnectivityScope: flags["connectivity-scope"] },
       forgottenCheckMs: seconds * 1000,
       delGraceMs: graceSeconds * 1000,

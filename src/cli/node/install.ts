@@ -4,7 +4,7 @@ import { link, lstat, mkdir, readdir, rm, stat, unlink } from "node:fs/promises"
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { command, ExitCode } from "#cli/command.ts";
-import { commonFlags, listFlag, switchFlag, textFlag } from "#cli/flags.ts";
+import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { mergeConfigFiles, readConfigFiles } from "#daemon/config/config-files.ts";
 import { errorMessage } from "#lib/error-message.ts";
@@ -13,7 +13,7 @@ import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
-import { listPluginDirs } from "./plugin-dirs.ts";
+import { listPluginDir, removePluginDirs } from "./plugin-dirs.ts";
 
 const interruptedMs = 60_000;
 
@@ -26,7 +26,7 @@ directory. Safe while the old ones run; files with the same content are not repl
 engine that is already installed is always brought to the same version.
 
 The shim executes plugins from the directories that the container runtime names, and that a file on
-the host lists. The command writes that list: binDir of the configuration and each --plugin-dir.`,
+the host lists. The command writes that list, with the binDir of the configuration.`,
   flags: {
     from: textFlag("DIR", "where the files are", defaultPaths.imageDir),
     "bin-dir": textFlag(
@@ -37,10 +37,6 @@ the host lists. The command writes that list: binDir of the configuration and ea
       "also install plexus-standalone, which attaches pods while plexusd is unavailable",
     ),
     config: textFlag("FILE", "the configuration of plexusd, for its cniBinDir and binDir"),
-    "plugin-dir": listFlag(
-      "DIR",
-      "a further directory of plugins, writable by root only; may be repeated",
-    ),
     "plugin-dirs-file": commonFlags.pluginDirsFile,
   },
   async run({ flags }, output) {
@@ -62,11 +58,11 @@ the host lists. The command writes that list: binDir of the configuration and ea
       );
       output.out(`${target}: ${result}`);
     }
-    const configured = config.engine.binDir === undefined ? [] : [config.engine.binDir];
-    const dirs = new Set([...configured, ...flags["plugin-dir"]]);
-    // The container runtime names this one.
-    dirs.delete(binDir);
-    await listPluginDirs(flags["plugin-dirs-file"], { dirs: [...dirs], output });
+    const { binDir: further } = config.engine;
+    const list = flags["plugin-dirs-file"];
+    // The container runtime names its own directory.
+    if (further === undefined || further === binDir) await removePluginDirs(list, output);
+    else await listPluginDir(list, { dir: further, output });
     return ExitCode.Done;
   },
 });

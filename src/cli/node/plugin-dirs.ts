@@ -13,30 +13,28 @@ const head = "# Written by plexusctl install: directories, besides the container
 const secondLine = "# plexus executes plugins from. They must be writable by root alone.";
 
 /**
- * Makes the file list only these directories; without any, removes it. Never changes a foreign
- * file. @throws Error when that file lacks a directory, or a directory cannot be listed
+ * Makes the file list only this directory. Never changes a foreign file.
+ * @throws Error when that file lacks the directory, or it cannot be listed
  */
-export async function listPluginDirs(
+export async function listPluginDir(
   path: string,
-  { dirs, output }: { readonly dirs: readonly string[]; readonly output: CliStreams },
+  { dir, output }: { readonly dir: string; readonly output: CliStreams },
 ): Promise<void> {
-  for (const dir of dirs) refuseUnlistable(dir);
-  if (dirs.length === 0) return removePluginDirs(path, output);
+  refuseUnlistable(dir);
   const before = await readFile(path, "utf8").catch(() => undefined);
   if (before !== undefined && !before.startsWith(head)) {
-    const missing = dirs.filter((dir) => !before.split("\n").includes(dir)).join(", ");
-    if (missing !== "") {
+    if (!before.split("\n").includes(dir)) {
       throw new Error(
-        `${path} was not written by plexusctl and does not list ${missing}: add it there, or remove the file`,
+        `${path} was not written by plexusctl and does not list ${dir}: add it there, or remove the file`,
       );
     }
-    output.out(`${path}: already lists ${dirs.join(", ")}`);
+    output.out(`${path}: already lists ${dir}`);
   } else {
     await mkdir(dirname(path), { recursive: true, mode: 0o755 });
-    await atomicWrite(path, `${[head, secondLine, ...dirs].join("\n")}\n`, { mode: 0o644 });
-    output.out(`${path}: lists ${dirs.join(", ")}`);
+    await atomicWrite(path, `${[head, secondLine, dir].join("\n")}\n`, { mode: 0o644 });
+    output.out(`${path}: lists ${dir}`);
   }
-  for (const dir of dirs) await warnIfOpen(dir, output);
+  await warnIfOpen(dir, output);
 }
 
 /** The directories that the file lists; none without the file. */

@@ -3,42 +3,32 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { command, ExitCode } from "#cli/command.ts";
 import { textFlag } from "#cli/flags.ts";
 import { listSandboxes } from "#cri/list-sandboxes.ts";
-import { writeSandboxList } from "#cri/sandbox-list-file.ts";
+import { sandboxListPath, writeSandboxList } from "#cri/sandbox-list-file.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 
 const intervalMs = 30_000;
 const timeoutMs = 10_000;
 
 export const sandboxesCommand = command({
   name: "sandboxes",
-  summary: "list the pod sandboxes of the container runtime",
-  description:
-    "Asks the container runtime over CRI and prints container ID and pod of each sandbox.",
+  summary: "list the pod sandboxes of the container runtime for plexusd until it is stopped",
+  description: `Asks the container runtime over CRI every ${intervalMs / 1000} s, and writes the container IDs to a file. plexusd
+reads it to find attachments of sandboxes that no longer exist.`,
   flags: {
     "runtime-socket": textFlag(
       "PATH",
       "the CRI socket of the kubelet's container runtime",
       "/run/containerd/containerd.sock",
     ),
-    write: textFlag(
-      "FILE",
-      `write the container IDs to FILE every ${intervalMs / 1000} s until it is stopped; plexusd reads them from /run/plexus/sandboxes.json to find attachments of sandboxes that no longer exist`,
-    ),
+    write: textFlag("FILE", "the file", sandboxListPath(defaultPaths.socket)),
   },
-  failsWhen:
-    "the runtime does not answer; --write ends, too, so that its restart finds a new socket",
-  async run({ flags: { write, "runtime-socket": socket } }, output, signal) {
-    if (write === "") {
-      for (const { id, namespace, name } of await listSandboxes(socket, { timeoutMs, signal })) {
-        output.out(`${id}  ${namespace}/${name}`);
-      }
-      return ExitCode.Done;
-    }
+  failsWhen: "the runtime does not answer, so that its restart finds a new socket",
+  async run({ flags: { write, "runtime-socket": socket } }, _output, signal) {
     try {
       while (!signal.aborted) {
         // Taken before the request: a sandbox created while the runtime answers is younger.
         const listedAt = new Date().toISOString();
-        const sandboxes = await listSandboxes(socket, { timeoutMs, signal });
-        const containerIds = new Set(sandboxes.map(({ id }) => id));
+        const containerIds = await listSandboxes(socket, { timeoutMs, signal });
         await writeSandboxList(write, { listedAt, containerIds });
         await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
       }

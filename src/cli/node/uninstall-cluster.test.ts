@@ -1,15 +1,15 @@
 import { expect } from "vitest";
-import { linesOf } from "#cli/testing/run.ts";
+import type { ApiClient } from "#kube/api/client.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { podObject } from "#kube/testing/objects.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { handNodesBack } from "./uninstall-cluster.ts";
 
 const namespace = "default";
 
-async function uninstall(api: FakeApiServer, seconds = 3): ReturnType<typeof linesOf> {
-  const flags = ["--namespace", namespace, "--kubeconfig", await api.kubeconfig()];
-  return linesOf(["uninstall-cluster", ...flags, `--seconds=${seconds}`]);
+function uninstall(client: ApiClient, seconds = 3): Promise<readonly string[]> {
+  return handNodesBack({ api: client, namespace }, seconds * 1000);
 }
 
 /** The DaemonSet plexus-uninstall: on how many nodes its pods are of the current template, and ready. */
@@ -60,6 +60,7 @@ function allowChanges(api: FakeApiServer, ...deletions: number[]): void {
 
 test("uninstall-cluster deletes plexusd when every node can be handed back, waits for its pods, and then uninstalls", async ({
   api,
+  client,
 }) => {
   // One has no pod yet, and the controller has not seen the other's change.
   putUninstaller(api, 2, { updated: 1 });
@@ -86,36 +87,33 @@ test("uninstall-cluster deletes plexusd when every node can be handed back, wait
     setTimeout(() => putUninstaller(api, 2, { ready: 1 }), 100);
     setTimeout(() => putUninstaller(api, 2), 1500);
   };
-  expect(await uninstall(api, 12)).toEqual({ code: 0, out: [], err: [] });
+  expect(await uninstall(client, 12)).toEqual([]);
   const deletions = Array.from({ length: 3 }, () => "DELETE plexus");
   expect(changes(api)).toEqual([...deletions, "PATCH plexus-uninstall"]);
 });
 
-test("uninstall-cluster stops at a node that cannot be handed back", async ({ api }) => {
+test("uninstall-cluster stops at a node that cannot be handed back", async ({ api, client }) => {
   putUninstaller(api, 4, { updated: 3, ready: 1 });
   putPod(api, "b", { message: "sandboxes attached: 1 (default/web)\n" });
   putPod(api, "c");
   putPod(api, "d", { message: "of an earlier attempt", owner: "other" });
-  expect(await uninstall(api)).toEqual({
-    code: 1,
-    out: [],
-    err: [
-      "b: sandboxes attached: 1 (default/web)",
-      "c: no answer of the uninstaller in time",
-      "other nodes (1): no answer of the uninstaller in time",
-      "Plexus is not uninstalled, and nothing was changed.",
-    ],
-  });
+  expect(await uninstall(client)).toEqual([
+    "b: sandboxes attached: 1 (default/web)",
+    "c: no answer of the uninstaller in time",
+    "other nodes (1): no answer of the uninstaller in time",
+    "Plexus is not uninstalled, and nothing was changed.",
+  ]);
   expect(changes(api)).toEqual([]);
 });
 
 test("uninstall-cluster gives up at once when every node has answered, on thousands when a page of them has failed", async ({
   api,
+  client,
 }) => {
   putUninstaller(api, 5000, { ready: 4000 });
   for (let n = 0; n < 300; n++) putPod(api, `node-${n}`, { message: "sandboxes attached" });
-  const { code, err } = await uninstall(api, 3600);
-  expect([code, err.length]).toEqual([1, 252]);
+  const err = await uninstall(client, 3600);
+  expect(err).toHaveLength(252);
   expect(err.slice(249)).toEqual([
     expect.stringMatching(/^node-\d+: sandboxes attached$/),
     "other nodes (750): no answer of the uninstaller in time",
@@ -124,16 +122,19 @@ test("uninstall-cluster gives up at once when every node has answered, on thousa
   expect(changes(api)).toEqual([]);
 });
 
-test("uninstall-cluster stops while its DaemonSet's status is older", async ({ api }) => {
+test("uninstall-cluster stops while its DaemonSet's status is older", async ({ api, client }) => {
   putUninstaller(api, 1, { observed: 0 });
-  expect((await uninstall(api, 1)).err).toEqual([
+  expect(await uninstall(client, 1)).toEqual([
     "kube-controller-manager: no answer of the uninstaller in time",
     "Plexus is not uninstalled, and nothing was changed.",
   ]);
   expect(changes(api)).toEqual([]);
 });
 
-test("uninstall-cluster can be repeated, and names nodes that keep Plexus", async ({ api }) => {
+test("uninstall-cluster can be repeated, and names nodes that keep Plexus", async ({
+  api,
+  client,
+}) => {
   putUninstaller(api, 1);
   allowChanges(api, 404);
   const { seen } = api;
@@ -143,12 +144,8 @@ test("uninstall-cluster can be repeated, and names nodes that keep Plexus", asyn
     putUninstaller(api, 1, { ready: 0 });
     putPod(api, "a", { message: "sandboxes attached: 1 (default/new)" });
   };
-  expect(await uninstall(api)).toEqual({
-    code: 1,
-    out: [],
-    err: [
-      "a: sandboxes attached: 1 (default/new)",
-      expect.stringContaining("plexusd is deleted, but these nodes are not handed back"),
-    ],
-  });
+  expect(await uninstall(client)).toEqual([
+    "a: sandboxes attached: 1 (default/new)",
+    expect.stringContaining("plexusd is deleted, but these nodes are not handed back"),
+  ]);
 });

@@ -3,7 +3,6 @@ import { textFlag, wholeSeconds } from "#cli/flags.ts";
 import { asApiError } from "#kube/api/api-error.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import { inClusterCredentials } from "#kube/api/in-cluster.ts";
-import { kubeconfigCredentials } from "#kube/api/kubeconfig.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
@@ -42,20 +41,15 @@ nothing.`,
     namespace: textFlag("NAMESPACE", "of both DaemonSets", "kube-system"),
     host: textFlag("HOST", "of the API server; with the pod's service account"),
     port: textFlag("PORT", "of the API server", "443"),
-    kubeconfig: textFlag("FILE", "instead of --host and --port"),
     seconds: textFlag("N", "how long to wait; 0.3 for a node are needed", "270"),
   },
   failsWhen: "a node cannot be handed back, or does not answer in time; stderr has the reasons",
   async run({ flags }, output) {
-    const { namespace, host, port, kubeconfig } = flags;
+    const { namespace, host, port } = flags;
     const limitMs = 1000 * wholeSeconds("--seconds", flags.seconds);
-    const api = new ApiClient(
-      kubeconfig === ""
-        ? inClusterCredentials({ host, port })
-        : await kubeconfigCredentials(kubeconfig),
-    );
+    const api = new ApiClient(inClusterCredentials({ host, port }));
     try {
-      const problems = await uninstall({ api, namespace }, limitMs);
+      const problems = await handNodesBack({ api, namespace }, limitMs);
       for (const line of problems) output.err(line);
       return problems.length === 0 ? ExitCode.Done : ExitCode.Failed;
     } finally {
@@ -64,8 +58,8 @@ nothing.`,
   },
 });
 
-/** Hands all nodes back. Returns why that was not possible. @throws ApiError */
-async function uninstall(place: Place, limitMs: number): Promise<readonly string[]> {
+/** Hands all nodes back. Returns why that was not possible. @throws ApiError @internal */
+export async function handNodesBack(place: Place, limitMs: number): Promise<readonly string[]> {
   const startedAt = performance.now();
   const endsAt = startedAt + limitMs;
   const problems = await problemsOf(place, { endsAt: startedAt + limitMs * shareOfChecks });

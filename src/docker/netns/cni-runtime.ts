@@ -28,19 +28,19 @@ export interface CniRuntime {
  */
 export function shimRuntime(options: {
   readonly shim: string;
-  readonly binDirs: readonly string[];
+  readonly cniPath: string;
   /** The call socket of this process's engine. */
   readonly socket: string;
   readonly stateDir: string;
 }): CniRuntime {
-  const { shim, binDirs, socket, stateDir } = options;
+  const { shim, cniPath, socket, stateDir } = options;
   const run = async (command: "ADD" | "DEL", call: CniCall): Promise<void> => {
     const env = {
       CNI_COMMAND: command,
       CNI_CONTAINERID: call.containerId,
       CNI_NETNS: call.netns,
       CNI_IFNAME: call.ifName,
-      CNI_PATH: binDirs.join(":"),
+      CNI_PATH: cniPath,
       PLEXUS_SOCKET: socket,
       PLEXUS_STATE_DIR: stateDir,
       PLEXUS_STANDALONE: "",
