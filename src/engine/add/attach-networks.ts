@@ -24,8 +24,8 @@ import { requiringAll } from "./required-plugins.ts";
 
 /** Networks to attach. */
 interface NetworksToAttach extends Pick<AttachmentPlan, "attachments" | "recordBytes"> {
-  /** Is awaited after each plugin, with what its network has by then. */
-  readonly afterPlugin?: (partial: Attached) => Promise<void>;
+  /** Is awaited before each further plugin, with what its network has by then. */
+  readonly betweenPlugins?: (partial: Attached) => Promise<void>;
 }
 
 interface AttachedNetworks {
@@ -47,7 +47,7 @@ interface AttachedNetworks {
 export async function attachNetworks(
   ctx: CallContext,
   record: AddRecord,
-  { attachments, recordBytes, afterPlugin }: NetworksToAttach,
+  { attachments, recordBytes, betweenPlugins }: NetworksToAttach,
 ): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
@@ -63,7 +63,7 @@ export async function attachNetworks(
       const partial = { planned, ...added, ignoredRequests: [] };
       checkSizeWithResults(recordBytes, [...attached, partial]);
       partialResult = added.raw;
-      await afterPlugin?.(partial);
+      if (progress.position + 1 < planned.list.plugins.length) await betweenPlugins?.(partial);
     };
     const { run, progress } = observed(delegates, (started) => {
       record.note(planned, {}, partialResult);

@@ -22,7 +22,7 @@ import type { NetworkChanges } from "./changes.ts";
 import { changesOf, isSettled } from "./desired-networks.ts";
 import { planChanges } from "./plan-changes.ts";
 import type { NamedAttachment } from "./reports/conditions.ts";
-import { OperationLog } from "./reports/operation-log.ts";
+import { noteOperation, type SandboxToChange } from "./reports/operation-log.ts";
 import type { HotPlugOutcome } from "./reports/outcome.ts";
 import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandboxes.ts";
 
@@ -30,10 +30,6 @@ import { type LockedSandbox, loadUsable, markDetaching } from "./running-sandbox
  * Networks are detached and attached one at a time, with the code of a DEL and of an ADD; the record
  * says so before the first plugin runs, and when the last one has ended.
  */
-
-interface SandboxToChange extends LockedSandbox {
-  readonly log: OperationLog;
-}
 
 /**
  * Makes the networks of a running sandbox those of its pod's annotation: detaches what that does not
@@ -44,7 +40,7 @@ interface SandboxToChange extends LockedSandbox {
  */
 export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutcome> {
   const { ctx, pod, refreshed } = locked;
-  const sandbox = { ...locked, log: new OperationLog(locked) };
+  const sandbox: SandboxToChange = { ...locked, operations: [] };
   const stored = await loadLatest(sandbox);
   const changes = changesOf(ctx.config, stored.record, { ...pod, refreshed });
   const plan = await planChanges(sandbox, stored.record, changes);
@@ -60,7 +56,7 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
   }
   const remaining = changesOf(ctx.config, (await loadLatest(sandbox)).record, pod);
   const state = isSettled(remaining) ? "settled" : "failed";
-  return { state, operations: sandbox.log.operations, problems: plan.problems };
+  return { state, operations: sandbox.operations, problems: plan.problems };
 }
 
 /** What is detached also if the edit is refused: earlier attempts left it, and no element requests it. */
@@ -106,20 +102,19 @@ function hasPlaceOf(left: RecordedAttachment, { ifName, device }: PlannedAttachm
 
 /** Runs a step for one network. @throws if the sandbox cannot be changed any more */
 async function failureOf(
-  { log }: SandboxToChange,
+  sandbox: SandboxToChange,
   { op, network }: { readonly op: "add" | "remove"; readonly network: NamedAttachment },
   step: () => Promise<void>,
 ): Promise<CniError | undefined> {
+  let error: CniError | undefined;
   try {
     await step();
   } catch (thrown) {
     if (thrown instanceof HostGoneError || thrown instanceof SandboxUnavailableError) throw thrown;
-    const error = asCniError(thrown);
-    log.failed(op, network, error);
-    return error;
+    error = asCniError(thrown);
   }
-  log.succeeded(op, network);
-  return undefined;
+  noteOperation(sandbox, op, { network, error });
+  return error;
 }
 
 /** What fails is owed: the record keeps it. */
@@ -152,7 +147,7 @@ async function attachOrUndo(
   planned: PlannedAttachment,
   recordBytes: number,
 ): Promise<void> {
-  const { ctx, netns, pod, log } = sandbox;
+  const { ctx, netns, pod } = sandbox;
   const stored = await loadLatest(sandbox);
   const earlier = detachables(stored);
   const others = stored.record.attachments.map(({ ifName }) => ifName);
@@ -163,10 +158,10 @@ async function attachOrUndo(
   try {
     const keepRoutes = (added: Attached) => withoutDefaultRoutes(ctx, netns, { added, others });
     // Not only at the end, as a further plugin may hang. But `sbr` moves routes to its own table.
-    const afterPlugin = async (partial: Attached): Promise<void> => {
+    const betweenPlugins = async (partial: Attached): Promise<void> => {
       if (!usesRoutes(planned)) await keepRoutes(partial);
     };
-    const networks = { attachments: [planned], recordBytes, afterPlugin };
+    const networks = { attachments: [planned], recordBytes, betweenPlugins };
     const { attached, kernel } = await attachNetworks(ctx, record, networks);
     const [added] = attached as readonly [Attached];
     const routed = await keepRoutes(added);
@@ -175,7 +170,8 @@ async function attachOrUndo(
     emitAttached(ctx, pod, [routed]);
   } catch (error) {
     if (error instanceof HostGoneError) throw error;
-    for (const left of await rollBack(ctx, record)) log.failed("remove", planned, left);
+    for (const left of await rollBack(ctx, record))
+      noteOperation(sandbox, "remove", { network: planned, error: left });
     throw error;
   }
 }
