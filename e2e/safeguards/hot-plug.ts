@@ -44,8 +44,9 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "a network that cannot be plugged leaves the others of its pod",
     file: "src/engine/hotplug/change-networks.ts",
-    find: "log.failed(op, network, error);",
-    replace: "throw error;",
+    find: "noteOperation(sandbox, op, { network, error });",
+    replace:
+      "noteOperation(sandbox, op, { network, error });\n  if (error !== undefined) throw error;",
     properties: ["as requested"],
     isSlow: true,
   },

@@ -21,7 +21,7 @@ export function isLive(containerId: string): boolean {
 export function recordProblem({ type, env }: DelegateCall): string | undefined {
   const { CNI_CONTAINERID: id = "", CNI_IFNAME: ifName = "" } = env;
   if (!hasRecord(id)) return `${type} ADD of ${id}: no record`;
-  const { calls, attempted } = decodePlan(world().disk.readFile(recordPath(id)));
+  const { calls, attempted } = decodePlan(world().disk.readFile(recordPath(id))).plan;
   const isPlanned = calls.some(
     (del) => del.type === type && del.env.CNI_IFNAME === ifName && del.group < attempted,
   );
@@ -32,7 +32,7 @@ export function recordProblem({ type, env }: DelegateCall): string | undefined {
 export function isRecorded(containerId: string, made: readonly Attached[]): boolean {
   if (!hasRecord(containerId)) return false;
   try {
-    const { calls } = decodePlan(world().disk.readFile(recordPath(containerId)));
+    const { calls } = decodePlan(world().disk.readFile(recordPath(containerId))).plan;
     return made.every(({ ifName }) => calls.some(({ env }) => env.CNI_IFNAME === ifName));
   } catch {
     return false;

@@ -17,13 +17,6 @@ import type { IpFamily } from "#lib/ip.ts";
 /** A netlink request that the kernel rejected, or whose answer is invalid. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError";
-  /** The symbol of the kernel's errno, e.g. `ENETUNREACH`, if there is one. */
-  readonly errno: string | undefined;
-
-  constructor(message: string, options: { errno?: string; cause?: unknown } = {}) {
-    super(message, { cause: options.cause });
-    this.errno = options.errno;
-  }
 }
 
 /** The symbol of a positive errno, e.g. `ESRCH`, or `errno 512` for an unknown one. */
@@ -118,9 +111,7 @@ function checkDumpEnd(last: NetlinkMessage | undefined): void {
     throw new NetlinkError("the kernel's answer to a dump has no end");
   const errno = last.data.length >= 4 ? -readS32.call(last.data, 0) : 0;
   if (errno !== 0 || last.type === MessageType.ERROR) {
-    throw new NetlinkError(`the kernel refuses to dump: ${errnoName(errno)}`, {
-      errno: errnoName(errno),
-    });
+    throw new NetlinkError(`the kernel refuses to dump: ${errnoName(errno)}`);
   }
 }
 

@@ -65,7 +65,7 @@ export async function linkExists(
   const [errno] = await execute(transport, netns, [{ type: messageType.getLink, flags: 0, data }]);
   if (errno === undefined) return true;
   if (errno === "ENODEV") return false;
-  throw new NetlinkError(`the kernel does not look up interface ${name}: ${errno}`, { errno });
+  throw new NetlinkError(`the kernel does not look up interface ${name}: ${errno}`);
 }
 
 /** The addresses of a namespace. Equivalent to: `ip address show`. @throws NetlinkError */

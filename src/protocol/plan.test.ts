@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";
 import { encodeFrame, FrameType, ProtocolError } from "./frame.ts";
 import { type ExecMessage, encodeExec } from "./messages.ts";
-import { decodePlan, decodePlanWithRecord, encodePlan, PlanVersionError } from "./plan.ts";
+import { decodePlan, encodePlan, PlanVersionError } from "./plan.ts";
 
 const key = { containerId: "c1", ifName: "eth0" };
 
@@ -32,36 +32,34 @@ function planFile(parts: { head?: string[]; end?: string[]; body?: Buffer[] }): 
   return Buffer.concat([before, encodeFrame(FrameType.PlanEnd, end)]);
 }
 
-test("decodePlan() and decodePlanWithRecord() return what encodePlan() encoded", () => {
-  expect(decodePlan(file)).toEqual(plan);
-  expect(decodePlanWithRecord(file)).toEqual({ plan, record, isOutdated: false });
+test("decodePlan() returns what encodePlan() encoded", () => {
+  expect(decodePlan(file)).toEqual({ plan, record, isOutdated: false });
   const empty = { ...plan, calls: [] };
-  expect(decodePlan(encodePlan(empty, record))).toEqual(empty);
+  expect(decodePlan(encodePlan(empty, record)).plan).toEqual(empty);
   expect(planFile({})).toEqual(file);
-  expect(decodePlan(encodePlan(plan))).toEqual(plan);
+  expect(decodePlan(encodePlan(plan))).toEqual({ plan, record: undefined, isOutdated: false });
 });
 
-test("decodePlan() and decodePlanWithRecord() use the last plan of a file", () => {
+test("decodePlan() uses the last plan of a file", () => {
   const newer = { ...plan, attempted: 2, calls: calls.slice(1) };
   const both = Buffer.concat([file, encodePlan(newer, { schema: "2", text: "{}" })]);
-  expect(decodePlan(both)).toEqual(newer);
-  expect(decodePlanWithRecord(both).record).toEqual({ schema: "2", text: "{}" });
+  expect(decodePlan(both)).toMatchObject({ plan: newer, record: { schema: "2", text: "{}" } });
 });
 
 test("decodePlan() skips a truncated last plan, and the one before it has an unknown boot", () => {
   const newer = encodePlan({ ...plan, attempted: 2 }, record);
   for (let length = 1; length < newer.length; length++) {
     const bytes = Buffer.concat([file, newer.subarray(0, length)]);
-    expect(decodePlan(bytes), `at ${length}`).toEqual({ ...plan, bootId: "" });
-    expect(decodePlanWithRecord(bytes)).toMatchObject({ record, isOutdated: true });
+    const found = { plan: { ...plan, bootId: "" }, record, isOutdated: true };
+    expect(decodePlan(bytes), `at ${length}`).toEqual(found);
   }
 });
 
 test("decodePlan() skips an altered plan and uses the last valid one", () => {
   const altered = Buffer.from(file);
   altered[30] = altered[30]! ^ 1;
-  expect(decodePlan(Buffer.concat([file, altered, file]))).toEqual(plan);
-  expect(decodePlan(Buffer.concat([file, altered]))).toEqual({ ...plan, bootId: "" });
+  expect(decodePlan(Buffer.concat([file, altered, file])).plan).toEqual(plan);
+  expect(decodePlan(Buffer.concat([file, altered])).plan).toEqual({ ...plan, bootId: "" });
 });
 
 test("decodePlan() refuses a file that is truncated at any byte", () => {

@@ -105,22 +105,11 @@ function endFrame(calls: number, body: Buffer): Buffer {
 }
 
 /**
- * The newest whole plan. If something follows it, `bootId` is "": unknown what was attempted since.
+ * The newest whole plan, its record, and whether something follows: then `bootId` is "", as it is unknown
+ * what was attempted since.
  * @throws ProtocolError when there is none, PlanVersionError when it is of another version
  */
-export function decodePlan(file: Buffer): PlanMessage {
-  return decodeNewest(file).plan;
-}
-
-/** The same with its record, and whether something follows. @throws ProtocolError without one */
-export function decodePlanWithRecord(file: Buffer) {
-  const { plan, record, isOutdated } = decodeNewest(file);
-  if (record === undefined) throw new ProtocolError("it has a teardown plan, but no record");
-  const message = { schema: field(record, 0).toString(), text: field(record, 1).toString() };
-  return { plan, record: message, isOutdated };
-}
-
-function decodeNewest(file: Buffer) {
+export function decodePlan(file: Buffer) {
   const { bytes, isOutdated } = findNewestPlan(file);
   const [head, ...frames] = new FrameReader().push(bytes);
   if (head === undefined) throw new ProtocolError("there is no plan");
@@ -129,7 +118,7 @@ function decodeNewest(file: Buffer) {
   if (version !== planVersion) throw new PlanVersionError(version);
   // The last frames are the record and the end.
   const last = frames.at(-2);
-  const record: Frame | undefined = last?.type === FrameType.Record ? last : undefined;
+  const record = last?.type === FrameType.Record ? recordIn(last) : undefined;
   const plan: PlanMessage = {
     containerId: field(head, 1).toString(),
     ifName: field(head, 2).toString(),
@@ -141,4 +130,8 @@ function decodeNewest(file: Buffer) {
     },
   };
   return { plan, record, isOutdated };
+}
+
+function recordIn({ fields: [schema, text] }: Frame): RecordMessage {
+  return { schema: String(schema ?? ""), text: String(text ?? "") };
 }

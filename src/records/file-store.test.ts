@@ -867,7 +867,7 @@ test("keepDefaultPlan() writes a file of mode 0600, and only if plan, mode or fi
   await store.keepDefaultPlan([call]);
   expect(await inode()).toBe(first);
   await store.keepDefaultPlan([{ ...call, type: "bridge" }]);
-  expect(decodePlan(await readFile(path))).toMatchObject({
+  expect(decodePlan(await readFile(path)).plan).toMatchObject({
     ...{ containerId: "", ifName: "" },
     calls: [{ group: 0, type: "bridge" }],
   });

@@ -115,6 +115,7 @@ test.each<[string, Buffer, RegExp]>([
     fileOf("2", { ...usable, attachments: [{ ...attachment, cniArgs: [["a"]] }] }),
     /attachments\[0\]\.cniArgs\[0\]: must be a pair of strings, got \["a"\]/,
   ],
+  ["a plan alone", encodePlan({ ...key, bootId: "", attempted: 0, calls: [] }), /but no record/],
   ["an array for the object", fileOf("2", []), /must be an object/],
   [
     "invalid JSON",

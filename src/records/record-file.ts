@@ -11,13 +11,7 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import { parseExactly } from "#lib/json.ts";
 import { DocumentError } from "#lib/parsing/document-error.ts";
 import { ProtocolError } from "#protocol/frame.ts";
-import {
-  decodePlan,
-  decodePlanWithRecord,
-  encodePlan,
-  type PlanMessage,
-  PlanVersionError,
-} from "#protocol/plan.ts";
+import { decodePlan, encodePlan, type PlanMessage, PlanVersionError } from "#protocol/plan.ts";
 import { readRecord, recordSchemaVersion } from "./record-schema.ts";
 
 interface RecordPlace {
@@ -52,7 +46,8 @@ export function formatDefaultPlan(calls: readonly DelegateCall[]): Buffer {
  */
 export function parseRecord(bytes: Buffer, place: RecordPlace): StoredRecord {
   return usable(place, () => {
-    const { plan, record: message, isOutdated } = decodePlanWithRecord(bytes);
+    const { plan, record: message, isOutdated } = decodePlan(bytes);
+    if (message === undefined) throw new ProtocolError("it has a teardown plan, but no record");
     const record = readRecord(message.schema, parseExactly(message.text));
     checkOwner(record, place.key);
     const newest = plan.bootId === "" ? allAttempted(record) : record;
@@ -77,7 +72,7 @@ function allAttempted(record: AttachmentRecord): AttachmentRecord {
 /** The newest plan of a file whose record is damaged; undefined if it is unusable, too. */
 export function planIn(bytes: Buffer, key: RecordKey): TeardownPlan | undefined {
   try {
-    return teardownPlan(decodePlan(bytes), key);
+    return teardownPlan(decodePlan(bytes).plan, key);
   } catch {
     return undefined;
   }

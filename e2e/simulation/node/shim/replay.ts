@@ -115,7 +115,7 @@ function planLoad(path: string, owner: RecordKey): PlanMessage | Failure | undef
 function parsedPlan(path: string, owner: RecordKey): PlanMessage | undefined {
   const bytes = world().disk.readFile(path);
   try {
-    const plan = decodePlan(bytes);
+    const { plan } = decodePlan(bytes);
     const isOwn = plan.containerId === owner.containerId && plan.ifName === owner.ifName;
     return isOwn ? plan : undefined;
   } catch {
