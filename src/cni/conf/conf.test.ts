@@ -1,11 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  enabledCapabilities,
-  misplacedVersion,
-  type NetConfList,
-  parseNetConfList,
-  toJson,
-} from "./conf.ts";
+import { enabledCapabilities, type NetConfList, parseNetConfList, toJson } from "./conf.ts";
 import { ipamType, parsePluginConf } from "./plugin-conf.ts";
 
 const source = "test.conflist";
@@ -207,18 +201,6 @@ test.each([
 ])("parseNetConfList() keeps the choice of versions %j as written", (versions) => {
   const written = "cniVersions" in versions ? versions : undefined;
   expect(parse({ ...base, ...versions }).written).toEqual(written);
-});
-
-test.each([
-  ["", [{ type: "a" }], undefined],
-  ["", [{ type: "a", cniVersion: "" }], undefined],
-  ["", [{ type: "a", cniVersion: "1.0.0" }, { type: "b" }], "plugins[0].cniVersion"],
-  ["", [{ type: "a" }, { type: "b", cniVersion: "1.0.0" }], "plugins[1].cniVersion"],
-  ["1.0.0", [{ type: "a", cniVersion: "0.4.0" }], undefined],
-])("misplacedVersion() of a list of version %j with the plugins %j", (...row) => {
-  const [cniVersion, plugins, misplaced] = row;
-  const warning = misplaced && expect.stringContaining(`move ${misplaced} to the list`);
-  expect(misplacedVersion(parse({ ...base, cniVersion, plugins }))).toEqual(warning);
 });
 
 test.each([

@@ -88,16 +88,6 @@ export function checkPluginCount(plugins: unknown, source: string): void {
   if (Array.isArray(plugins)) checkLimit(limits.plugins, plugins.length, `${source}: plugins`);
 }
 
-/**
- * What to do about a version that only a plugin has, if there is one: the list counts as 0.1.0,
- * although some plugins read theirs.
- */
-export function misplacedVersion({ cniVersion, plugins }: NetConfList): string | undefined {
-  const index = plugins.findIndex(({ raw }) => (raw.cniVersion ?? "") !== "");
-  if (cniVersion !== "" || index < 0) return undefined;
-  return `the list has no cniVersion and counts as 0.1.0; move plugins[${index}].cniVersion to the list`;
-}
-
 /** The capabilities that at least one plugin of the list has enabled. */
 export function enabledCapabilities(list: NetConfList): Set<string> {
   return new Set(

@@ -126,14 +126,3 @@ test.each([
 ])("delegateFailure() limits what it decodes: %s", (_what, stdout, code) => {
   expect(failure(exited(1, stdout)).code).toBe(code);
 });
-
-test.each([
-  ["brigde", "; did you mean bridge?"],
-  ["hostlocal", "; did you mean host-local?"],
-  ["bridge", ""],
-  ["acme-fabric", ""],
-])("a plugin that is missing as %s is followed by %j", (type, suggestion) => {
-  const text = `failed to find plugin "${type}" in path [/a]`;
-  const { message } = failure(exited(1, JSON.stringify({ code: 999, msg: text })));
-  expect(message).toBe(`plugin type="t" failed (add): ${text}${suggestion}`);
-});

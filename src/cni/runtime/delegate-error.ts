@@ -8,7 +8,6 @@ import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "./delegate.ts";
-import { withMeantPlugin } from "./meant-plugin.ts";
 
 /** A delegate's failure, with its code and message. */
 export class DelegateError extends CniError {
@@ -53,7 +52,7 @@ function delegateError(
   // libcni's names of the commands.
   const verb = command === "DEL" ? "delete" : command.toLowerCase();
   const prefix = notExecuted.has(reason) ? "" : `plugin type="${pluginType}" failed (${verb}): `;
-  return new DelegateError(code, `${prefix}${joinLines(withMeantPlugin(message))}`, {
+  return new DelegateError(code, `${prefix}${joinLines(message)}`, {
     pluginType,
     details: details && joinLines(details),
     reason,

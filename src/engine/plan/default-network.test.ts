@@ -87,26 +87,6 @@ test.each([
   expect(lab.plugins.log("DEL")).toEqual(log.map((call) => call.replace("ADD", "DEL")).reverse());
 });
 
-const misplaced = {
-  name: "main",
-  plugins: [{ type: "ptp" }, { type: "sbr", cniVersion: "1.0.0" }],
-};
-
-test.each<[string, JsonObject, string]>([
-  ["an inline network", { delegates: [misplaced] }, "main"],
-  ["a file", { clusterNetwork: "/main.conflist" }, "main"],
-  ["a definition", { clusterNetwork: "main" }, "kube-system/main"],
-])("%s whose version only a plugin has is 0.1.0, and a warning says so", async (_, conf, name) => {
-  const lab = labWith(conf);
-  lab.source.addNad("kube-system/main", misplaced);
-  lab.files.write("/main.conflist", misplaced);
-  await lab.add(web);
-  expect(lab.plugins.log()).toEqual(["ptp ADD eth0", "sbr ADD eth0"]);
-  expect(lab.logger.at("warn")).toEqual([
-    `network "${name}": the list has no cniVersion and counts as 0.1.0; move plugins[1].cniVersion to the list`,
-  ]);
-});
-
 test("a default network of a later minor version is called in the newest version that Plexus knows", async () => {
   const lab = labWith({ clusterNetwork: "/main.conflist" });
   lab.files.write("/main.conflist", { ...network("main", "ptp"), cniVersion: "1.2.0" });

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { join } from "node:path/posix";
-import { type ConfOptions, misplacedVersion, type NetConfList, toJson } from "#cni/conf/conf.ts";
+import { type ConfOptions, type NetConfList, toJson } from "#cni/conf/conf.ts";
 import { loadFirstNetwork, loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { isSamePlugin } from "#cni/conf/same-plugin.ts";
 import { CniError } from "#cni/error.ts";
@@ -88,12 +88,12 @@ function withoutOmitted(list: NetConfList, omitted: readonly OmittedPlugin[]): N
 
 /** A network as configuration names it: a definition, a CNI name, a file or a directory. */
 async function networkByReference(ctx: LookupContext, reference: string): Promise<ResolvedNetwork> {
-  if (reference.includes("/")) return networkFromList(ctx, await listAtPath(ctx, reference));
+  if (reference.includes("/")) return networkFromList(await listAtPath(ctx, reference));
   const ref = { namespace: ctx.config.plexusNamespace, name: reference };
   const nad = await ctx.deps.source?.getNad(ref, { signal: ctx.signal });
   if (nad !== undefined) return networkFromNad(ctx, nad);
   try {
-    return networkFromList(ctx, await listByName(ctx, reference));
+    return networkFromList(await listByName(ctx, reference));
   } catch (cause) {
     const message =
       `cannot use network ${JSON.stringify(reference)}: there is no NetworkAttachmentDefinition ` +
@@ -108,7 +108,7 @@ export async function networkFromNad(
   nad: NetworkAttachmentDefinition,
 ): Promise<ResolvedNetwork> {
   const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
-  const network = networkFromList(ctx, list, `${nad.namespace}/${nad.name}`);
+  const network = networkFromList(list, `${nad.namespace}/${nad.name}`);
   const resourceName = deviceResource(nad, ctx.config);
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
   return omitUndefined({ ...network, resourceName, definition });
@@ -130,18 +130,12 @@ function deviceResource(
 }
 
 function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): ResolvedNetwork {
-  return networkFromList(ctx, delegateList(conf, index, ctx.unlimited));
+  return networkFromList(delegateList(conf, index, ctx.unlimited));
 }
 
-/** Warns of a list that means something else than its author thinks. @throws CniError 7 */
-function networkFromList(
-  { logger }: LookupContext,
-  list: NetConfList,
-  displayName = list.name,
-): ResolvedNetwork {
+/** @throws CniError 7 for a meta-plugin */
+function networkFromList(list: NetConfList, displayName = list.name): ResolvedNetwork {
   checkNotMetaPlugin(list, displayName);
-  const warning = misplacedVersion(list);
-  if (warning !== undefined) logger.warn({}, `network "${displayName}": ${warning}`);
   return { displayName, isDefault: false, list, capabilityArgs: {} };
 }
 

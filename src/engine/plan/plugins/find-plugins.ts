@@ -1,6 +1,5 @@
 import { pluginTypes } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
-import { withMeantPlugin } from "#cni/runtime/meant-plugin.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import { type PlanContext, refuse } from "#engine/plan/problems.ts";
 import type { PluginLookup } from "#engine/ports/host.ts";
@@ -36,6 +35,6 @@ function lookupError(
   if (lookup === undefined || lookup.outcome === "found") return undefined;
   const where = `${JSON.stringify(type)} in path [${searchPath.join(" ")}]`;
   return lookup.outcome === "missing"
-    ? new CniError("PluginMissing", withMeantPlugin(`failed to find plugin ${where}`))
+    ? new CniError("PluginMissing", `failed to find plugin ${where}`)
     : new CniError("PluginRefused", `plugin ${where} may not be executed: ${lookup.message}`);
 }
