@@ -138,7 +138,7 @@ export function dockerScenarios(name: DockerBuild["name"]): void {
     ).rejects.toThrow("the sysctls of plugin tuning");
     await expect(
       lab.fixture.createNetwork("red", { name: "odd", options: { "plexus.colour": "x" } }),
-    ).rejects.toThrow("-o plexus.colour: there is no such option");
+    ).rejects.toThrow("-o plexus.colour: unknown key");
   });
 
   test(`direct mode ${name === "release" ? "is rejected" : "attaches inside the container"}`, async () => {

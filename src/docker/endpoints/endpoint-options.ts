@@ -3,6 +3,7 @@ import { validateIfName } from "#cni/names.ts";
 import { optionProblems, plexusOptions } from "#docker/networks/network-options.ts";
 import { tryParseCidr, tryParseIp } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { parseWith } from "#lib/parsing/parse-with.ts";
 import type { Bandwidth, PortMapping } from "#npwg/selection/network-selection.ts";
 
 const portMapKey = "com.docker.network.portmap";
@@ -66,16 +67,12 @@ export type EndpointOptions = ReturnType<typeof parseEndpointOptions>;
 export function parseEndpointOptions(options: Readonly<Record<string, unknown>>) {
   const parsed = plexusSchema.safeParse(plexusOptions(options));
   if (!parsed.success) throw new Error(optionProblems(parsed.error, "--driver-opt"));
-  const published = portMap.safeParse(options[portMapKey]);
-  if (!published.success) {
-    const [issue] = published.error.issues;
-    throw new Error(`${portMapKey}: ${issue?.path.join(".")}: ${issue?.message}`);
-  }
+  const published = parseWith(portMap, options[portMapKey], portMapKey);
   const wanted = options[ifNameKey];
   const ifName = typeof wanted === "string" && wanted !== "" ? wanted : undefined;
   if (ifName !== undefined) validateIfName(ifName);
   const { ips = [], bandwidth } = parsed.data;
-  return { ips, bandwidth, published: published.data, ifName };
+  return { ips, bandwidth, published, ifName };
 }
 
 const multipliers: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };

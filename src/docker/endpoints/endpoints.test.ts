@@ -178,13 +178,13 @@ test.each([
   [{ "plexus.bandwidth": "fast" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.bandwidth": "10000000g" }, "--driver-opt plexus.bandwidth: must be a rate"],
   [{ "plexus.bandwidth": "ingress=1M,other=2M" }, "--driver-opt plexus.bandwidth: must be a rate"],
-  [{ "plexus.colour": "red" }, "plexus.colour: there is no such option"],
+  [{ "plexus.colour": "red" }, "plexus.colour: unknown key"],
   [{ "com.docker.network.endpoint.ifname": "a b" }, "interface name"],
   [
     { "com.docker.network.endpoint.ifname": "net%d" },
     'interface name contains % or a control character, got "net%d"',
   ],
-  [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "0.Proto: must be 6, 17 or 132"],
+  [{ "com.docker.network.portmap": [{ Proto: 1, Port: 80 }] }, "[0].Proto: must be 6, 17 or 132"],
   [
     { "plexus.ips": "10.1.0.9" },
     "--driver-opt plexus.ips: no plugin of network plain has the capability ips",
@@ -332,8 +332,8 @@ test("the interface name that the user requested is passed on with the network's
 test("EndpointOperInfo describes the endpoint [M-7.1]", async () => {
   const bench = await benchWithNetwork();
   await bench.createEndpoint("e1");
-  expect(await bench.done("EndpointOperInfo", key)).toMatchObject({
-    Value: { "plexus.network": "red", "plexus.addresses": ["10.1.0.5/24"] },
+  expect(await bench.done("EndpointOperInfo", key)).toEqual({
+    Value: { "com.docker.network.endpoint.macaddress": expect.stringMatching(/^..(:..){5}$/) },
   });
 });
 

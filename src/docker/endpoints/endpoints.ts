@@ -127,17 +127,10 @@ export class Endpoints {
     return true;
   }
 
-  /** What `docker inspect` can show of an endpoint. @throws Error when it is not known */
-  info(endpointId: string): Record<string, unknown> {
-    const { displayName, mode, phase, link, portMappings } = this.#get(endpointId);
-    return {
-      "plexus.network": displayName,
-      "plexus.mode": mode,
-      "plexus.phase": phase,
-      "plexus.addresses": link?.addresses ?? [],
-      "plexus.portMappings": portMappings,
-      ...(link?.mac === undefined ? {} : { "com.docker.network.endpoint.macaddress": link.mac }),
-    };
+  /** What dockerd uses of a driver's endpoint. @throws Error when it is not known */
+  info(endpointId: string): Record<string, string> {
+    const { link } = this.#get(endpointId);
+    return link?.mac === undefined ? {} : { "com.docker.network.endpoint.macaddress": link.mac };
   }
 
   async #prepare(network: NetworkState, request: CreateEndpoint): Promise<EndpointState> {

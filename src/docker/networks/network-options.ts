@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { NetworkState } from "#docker/state.ts";
 import { nonEmptyText } from "#engine/config-keys.ts";
+import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 
 const prefix = "plexus.";
 /** Where dockerd puts the options of `-o`. */
@@ -54,13 +55,10 @@ export function plexusOptions(options: object): Record<string, unknown> {
   return Object.fromEntries(plexus.map(([key, value]) => [key.slice(prefix.length), value]));
 }
 
-/** What is wrong with options, in one line; `flag` is how the user passed them. */
-export function optionProblems({ issues }: z.ZodError, flag: string): string {
-  const lines = issues.flatMap((issue) => {
-    if (issue.code !== "unrecognized_keys") {
-      return [`${flag} ${prefix}${issue.path.join(".")}: ${issue.message}`];
-    }
-    return issue.keys.map((key) => `${flag} ${prefix}${key}: there is no such option`);
-  });
-  return lines.join("; ");
+/** What is wrong with options, without their values; `flag` is how the user passed them. */
+export function optionProblems(error: z.ZodError, flag: string): string {
+  const problems = problemsOf(error, undefined);
+  return problems
+    .map((each) => `${flag} ${prefix}${fieldPath(each.path)}: ${each.reason}`)
+    .join("; ");
 }

@@ -64,7 +64,7 @@ test.each([
   [{ "plexus.network": "red", "plexus.mode": "fast" }, "-o plexus.mode: "],
   [{ "plexus.network": "red", "plexus.gateway": "10.0.0.1" }, "-o plexus.gateway: "],
   [{ "plexus.network": "red", "plexus.ifprefix": "1/2" }, "-o plexus.ifprefix: must be"],
-  [{ "plexus.network": "red", "plexus.colour": "x" }, "-o plexus.colour: there is no such option"],
+  [{ "plexus.network": "red", "plexus.colour": "x" }, "-o plexus.colour: unknown key"],
   [{ "plexus.network": '{"type":"plexus","name":"a"}' }, "plexus"],
   [
     { "plexus.network": "red", "plexus.mode": "direct", "plexus.gateway": "none" },
