@@ -8,10 +8,9 @@ import { commonFlags, switchFlag, textFlag } from "#cli/flags.ts";
 import { defaultConfig } from "#daemon/config/config.ts";
 import { mergeConfigFiles, readConfigFiles } from "#daemon/config/config-files.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import { swapIn } from "#lib/files/atomic-write.ts";
+import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
-import { syncDirectory } from "#lib/files/sync.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { listPluginDir, removePluginDirs } from "./plugin-dirs.ts";
 
@@ -98,19 +97,9 @@ export async function installFile(
   { isNew = false } = {},
 ): Promise<"installed" | "unchanged"> {
   await sweepTemporaries(to);
-  const digest = await sha256OfFile(from);
-  if (!isNew && (await isInstalled(to, digest))) return "unchanged";
-  await swapIn(to, createReadStream(from), {
-    mode: 0o755,
-    ...(isNew ? { place: placeNew } : {}),
-    async beforeRename(file, temporary) {
-      await file.sync();
-      // Read back what will be executed, to detect a full or broken disk.
-      if ((await sha256OfFile(temporary)) === digest) return;
-      throw new Error(`${temporary} differs from ${from}`);
-    },
-  });
-  await syncDirectory(dirname(to));
+  if (!isNew && (await isInstalled(to, from))) return "unchanged";
+  const place = isNew ? { place: placeNew } : {};
+  await atomicWrite(to, createReadStream(from), { mode: 0o755, ...place });
   return "installed";
 }
 
@@ -127,10 +116,10 @@ export async function sha256OfFile(path: string): Promise<string> {
   return hash.digest("hex");
 }
 
-async function isInstalled(path: string, digest: string): Promise<boolean> {
+async function isInstalled(path: string, from: string): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   if (found?.isFile() !== true || (found.mode & 0o7777) !== 0o755) return false;
-  return (await sha256OfFile(path)) === digest;
+  return (await sha256OfFile(path)) === (await sha256OfFile(from));
 }
 
 /** Removes the files of an interrupted installation. One that was just written may be in use. */

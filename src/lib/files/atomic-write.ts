@@ -10,25 +10,27 @@ import { nameTarget, temporaryName } from "./temporary-name.ts";
  */
 export async function atomicWrite(
   path: string,
-  content: string | Uint8Array,
-  options: Pick<SwapOptions, "mode"> = {},
+  content: Content,
+  options: Omit<SwapOptions, "beforeRename"> = {},
 ): Promise<void> {
   await swapIn(path, content, { ...options, beforeRename: (file) => file.sync() });
   await syncDirectory(dirname(path));
 }
+
+type Content = string | Uint8Array | ReadStream;
 
 interface SwapOptions {
   /** @default 0o600 */
   readonly mode?: number;
   /** Gives the temporary file its name. @default rename, which replaces a file of that name */
   readonly place?: (temporary: string, path: string) => Promise<void>;
-  readonly beforeRename?: (handle: FileHandle, temporary: string) => Promise<void>;
+  readonly beforeRename?: (handle: FileHandle) => Promise<void>;
 }
 
 /** Atomically replaces a file without fsync: a crash of the machine may lose the content. */
 export async function swapIn(
   path: string,
-  content: string | Uint8Array | ReadStream,
+  content: Content,
   options: SwapOptions = {},
 ): Promise<void> {
   const temporary = join(dirname(path), temporaryName(basename(path)));
@@ -44,12 +46,12 @@ export async function swapIn(
 
 async function writeNew(
   path: string,
-  content: string | Uint8Array | ReadStream,
+  content: Content,
   { mode = 0o600, beforeRename }: SwapOptions,
 ): Promise<void> {
   await using handle = await open(path, "wx", mode);
   await handle.writeFile(content);
   // open() applies the umask to the mode.
   if (mode !== 0o600) await handle.chmod(mode);
-  await beforeRename?.(handle, path);
+  await beforeRename?.(handle);
 }
