@@ -4,7 +4,6 @@ import { limits } from "#cni/limits.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { joinLines, oneLine } from "#lib/one-line.ts";
-import { Problems } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
 import { type DelegateCall, type DelegateOutcome, isNotExecutable } from "./delegate.ts";
@@ -153,9 +152,8 @@ function errorObject(text: string): JsonObject | undefined {
 }
 
 function readErrorObject(decoded: JsonObject): Diagnosis {
-  // A wrong field must not hide the rest of the error.
-  const ignored = new Problems();
-  const fields = new FieldReader(decoded, { path: "", problems: ignored, foldCase: true });
+  // A wrong field must not hide the rest of the error, so problems are ignored.
+  const fields = new FieldReader(decoded, { path: "", problems: [], foldCase: true });
   const msg = oneLine(fields.string("msg") ?? "");
   const details = oneLine(fields.string("details") ?? "");
   return {

@@ -21,24 +21,6 @@ export class DocumentError extends Error {
   }
 }
 
-/** Collects the problems of a document. */
-export class Problems {
-  readonly #found: FieldProblem[] = [];
-
-  get found(): readonly FieldProblem[] {
-    return this.#found;
-  }
-
-  add(path: string, reason: string): void {
-    this.#found.push({ path, reason });
-  }
-
-  /** @throws DocumentError when there are any */
-  throwIfAny(subject: string): void {
-    if (this.#found.length > 0) throw new DocumentError(subject, this.#found);
-  }
-}
-
 /** Joins the first texts, and counts the rest. */
 export function summarize(texts: readonly string[], maxTexts: number): string {
   const rest = texts.length - maxTexts;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "#lib/json.ts";
-import { DocumentError, Problems } from "./document-error.ts";
+import { DocumentError, type FieldProblem } from "./document-error.ts";
 import { FieldReader, readFields } from "./field-reader.ts";
 import { parseJsonText } from "./json-text.ts";
 
@@ -10,9 +10,9 @@ function read<T>(
   reading: (fields: FieldReader) => T,
   rules: { foldCase?: boolean } = {},
 ): { value: T; problems: string[] } {
-  const problems = new Problems();
+  const problems: FieldProblem[] = [];
   const value = reading(new FieldReader(object, { ...rules, path: "", problems }));
-  return { value, problems: problems.found.map(({ path, reason }) => `${path}: ${reason}`) };
+  return { value, problems: problems.map(({ path, reason }) => `${path}: ${reason}`) };
 }
 
 describe("FieldReader", () => {

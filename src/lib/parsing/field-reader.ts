@@ -1,5 +1,5 @@
 import { isJsonObject, isLongInteger, type JsonObject } from "#lib/json.ts";
-import { DocumentError, Problems, withValue } from "./document-error.ts";
+import { DocumentError, type FieldProblem, withValue } from "./document-error.ts";
 
 export interface ReadingRules {
   /** Ignore the case of keys, like Go's encoding/json; the last spelling wins. */
@@ -12,7 +12,8 @@ type StringCheck = (text: string) => string | undefined;
 interface FieldReaderOptions extends ReadingRules {
   /** "" for the document itself. */
   readonly path: string;
-  readonly problems: Problems;
+  /** Gets what is wrong. */
+  readonly problems: FieldProblem[];
 }
 
 /**
@@ -32,7 +33,7 @@ export class FieldReader {
   }
 
   problem(key: string, reason: string): void {
-    this.#options.problems.add(this.#pathOf(key), reason);
+    this.#options.problems.push({ path: this.#pathOf(key), reason });
   }
 
   /** Adds the problem that a field has another value than wanted. */
@@ -176,8 +177,8 @@ export function readFields<T>(
     const reason = withValue("must be an object", value);
     throw new DocumentError(rules.subject, [{ path: "", reason }]);
   }
-  const problems = new Problems();
+  const problems: FieldProblem[] = [];
   const result = read(new FieldReader(value, { ...rules, path: "", problems }));
-  problems.throwIfAny(rules.subject);
+  if (problems.length > 0) throw new DocumentError(rules.subject, problems);
   return result;
 }

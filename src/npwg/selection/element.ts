@@ -3,7 +3,7 @@ import { didYouMean } from "#lib/did-you-mean.ts";
 import { dnsLabelProblem, dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { isJsonObject, type Json, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { type Problems, withValue } from "#lib/parsing/document-error.ts";
+import { type FieldProblem, withValue } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import {
@@ -22,7 +22,7 @@ export interface ElementContext {
   /** The namespace of networks without one. */
   readonly namespace: string;
   /** What makes the element invalid; callers must not use such an element. */
-  readonly problems: Problems;
+  readonly problems: FieldProblem[];
   onWarning(key: string, reason: string, isUnknownKey: boolean): void;
 }
 
@@ -66,7 +66,7 @@ export function parseSelectionElement(
 ): NetworkSelection | undefined {
   const { problems, position } = context;
   if (!isJsonObject(element)) {
-    problems.add("", withValue("must be an object", element));
+    problems.push({ path: "", reason: withValue("must be an object", element) });
     return undefined;
   }
   const known = withKnownKeys(element, context);

@@ -2,7 +2,7 @@ import { checkLimit, checkTextLimit, limits } from "#cni/limits.ts";
 import type { IpFamily } from "#lib/ip.ts";
 import { type Json, quoteValue } from "#lib/json.ts";
 import { shortened } from "#lib/one-line.ts";
-import { Problems, withValue } from "#lib/parsing/document-error.ts";
+import { type FieldProblem, withValue } from "#lib/parsing/document-error.ts";
 import { JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { type ElementContext, parseSelectionElement } from "./element.ts";
 import { defaultRouteFamilies, type NetworkSelection } from "./network-selection.ts";
@@ -73,15 +73,15 @@ function parseAnnotation(annotation: string, options: AnnotationOptions): Networ
   const warn = limitedWarnings(options);
   const selections = elements.flatMap((element, index) => {
     const position = index + 1;
-    const problems = new Problems();
+    const problems: FieldProblem[] = [];
     const onWarning: ElementContext["onWarning"] = (key, reason, isUnknownKey) =>
       warn({ position, key, reason }, isUnknownKey);
     const context = { position, namespace: options.namespace, problems, onWarning };
     const selection = isJson
       ? parseSelectionElement(element, context)
       : parseSelectionItem(String(element), context);
-    found.push(...problems.found.map(({ path, reason }) => ({ position, key: path, reason })));
-    return selection === undefined || problems.found.length > 0 ? [] : [selection];
+    found.push(...problems.map(({ path, reason }) => ({ position, key: path, reason })));
+    return selection === undefined || problems.length > 0 ? [] : [selection];
   });
   found.push(...defaultRouteProblems(selections));
   if (found.length > 0) throw new SelectionError(options.name, found);

@@ -17,9 +17,10 @@ export function parseSelectionItem(text: string, context: ElementContext): Netwo
   const parts = reference.split("/").map((part) => part.trim());
   const [name = "", namespace] = parts.toReversed();
   const selection = { namespace: namespace ?? context.namespace, name, position };
-  if (item === "") problems.add("", "item is empty (a comma too many?)");
-  else if (parts.length > 2) problems.add("", `more than one "/" in ${quoteValue(item)}`);
-  else if (extraIfNames.length > 0) problems.add("", `more than one "@" in ${quoteValue(item)}`);
+  const wrong = (reason: string) => problems.push({ path: "", reason });
+  if (item === "") wrong("item is empty (a comma too many?)");
+  else if (parts.length > 2) wrong(`more than one "/" in ${quoteValue(item)}`);
+  else if (extraIfNames.length > 0) wrong(`more than one "@" in ${quoteValue(item)}`);
   else {
     const written = omitUndefined({ name, namespace, interface: ifName });
     const fields = new FieldReader(written, { path: "", problems });
