@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type * as z from "zod";
 import { CniError, flattenCauses } from "#cni/error.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import { oneLine } from "#lib/one-line.ts";
+import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 import type { NetworkDriver } from "./protocol.ts";
 import { type Method, requestSchemas, withoutBody } from "./requests.ts";
 
@@ -117,12 +117,9 @@ function parseBody(
     return { problem: isEmpty ? "the body is empty" : "the body is not valid JSON" };
   }
   const parsed = schema.safeParse(json);
-  return parsed.success ? { value: parsed.data } : { problem: problemsOf(parsed.error) };
-}
-
-/** Names the members, never their values, which may be confidential. */
-function problemsOf({ issues }: z.ZodError): string {
-  return issues
-    .map(({ path, message }) => `${path.length === 0 ? "the body" : path.join(".")}: ${message}`)
-    .join("; ");
+  if (parsed.success) return { value: parsed.data };
+  // Without the value: it may be confidential.
+  const problems = problemsOf(parsed.error, undefined);
+  const named = problems.map(({ path, reason }) => `${fieldPath(path) || "the body"}: ${reason}`);
+  return { problem: named.join("; ") };
 }

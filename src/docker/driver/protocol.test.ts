@@ -49,13 +49,13 @@ test("other HTTP methods than POST, and a body over the size limit, are rejected
 });
 
 test.each([
-  ["CreateNetwork", "IPv4Data.0.Pool", { IPv4Data: [{ Pool: "10.0.0.0/33" }] }],
-  ["CreateNetwork", "IPv4Data.0.Pool", { IPv4Data: [{ Pool: "fd00::/64" }] }],
-  ["CreateNetwork", "IPv6Data.0.Pool", { IPv6Data: [{ Pool: "10.0.0.0/8" }] }],
-  ["CreateNetwork", "IPv4Data.0.Gateway", { IPv4Data: [{ Gateway: "fd00::1" }] }],
-  ["CreateNetwork", "IPv6Data.0.Gateway", { IPv6Data: [{ Gateway: "x" }] }],
-  ["CreateNetwork", "IPv4Data.0.AddressSpace", { IPv4Data: [{ AddressSpace: 1 }] }],
-  ["CreateNetwork", "IPv4Data.0.AuxAddresses.a", { IPv4Data: [{ AuxAddresses: { a: "x" } }] }],
+  ["CreateNetwork", "IPv4Data[0].Pool", { IPv4Data: [{ Pool: "10.0.0.0/33" }] }],
+  ["CreateNetwork", "IPv4Data[0].Pool", { IPv4Data: [{ Pool: "fd00::/64" }] }],
+  ["CreateNetwork", "IPv6Data[0].Pool", { IPv6Data: [{ Pool: "10.0.0.0/8" }] }],
+  ["CreateNetwork", "IPv4Data[0].Gateway", { IPv4Data: [{ Gateway: "fd00::1" }] }],
+  ["CreateNetwork", "IPv6Data[0].Gateway", { IPv6Data: [{ Gateway: "x" }] }],
+  ["CreateNetwork", "IPv4Data[0].AddressSpace", { IPv4Data: [{ AddressSpace: 1 }] }],
+  ["CreateNetwork", "IPv4Data[0].AuxAddresses.a", { IPv4Data: [{ AuxAddresses: { a: "x" } }] }],
   ["CreateNetwork", "IPv4Data", { IPv4Data: {} }],
   ["CreateNetwork", "Options", { Options: [] }],
   ["CreateEndpoint", "Interface.Address", { Interface: { Address: "10.0.0.1" } }],

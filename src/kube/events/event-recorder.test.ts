@@ -1,4 +1,4 @@
-import { expect, vi } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
@@ -108,20 +108,25 @@ test.for([
 });
 
 test("record() limits the events of each pod [S-304]", async ({ api, client }) => {
-  await using started = start(client, { perObject: { burst: 2, tokensPerSecond: 0 } });
-  for (let i = 0; i < 5; i++) started.recorder.record(pod, { ...added, message: `m${i}` });
+  await using started = start(client);
+  for (let i = 0; i < 28; i++) started.recorder.record(pod, { ...added, message: `m${i}` });
   started.recorder.record({ ...pod, uid: "u2", name: "db" }, added);
-  await eventually(() => expect(stored(api)).toHaveLength(3));
+  await eventually(() => expect(stored(api)).toHaveLength(26));
   expect(started.drops).toEqual(["rate", "rate", "rate"]);
 });
 
 test("record() limits all events of the node and the queue", async ({ api, client }) => {
-  const global = { burst: 6, tokensPerSecond: 0 };
-  await using started = start(client, { global, maxQueued: 2 });
-  for (let i = 0; i < 8; i++) started.recorder.record({ ...pod, uid: `u${i}` }, added);
-  await eventually(() => expect(stored(api)).toHaveLength(3));
+  let now = 100_000;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+  onTestFinished(() => void vi.restoreAllMocks());
+  api.script({ when: posts, answer: "hang", times: 10 });
+  await using started = start(client);
+  const record = (uid: string): void => started.recorder.record({ ...pod, uid }, added);
+  for (let minute = 0; minute < 6; minute++, now += 60_000)
+    for (let i = 0; i < 101; i++) record(`${minute}/${i}`);
   const count = (reason: string): number => started.drops.filter((drop) => drop === reason).length;
-  expect([count("queue"), count("rate")]).toEqual([3, 2]);
+  // One of six hundred is being sent.
+  expect([count("queue"), count("rate")]).toEqual([600 - 1 - 512, 6]);
 });
 
 test("record() escapes what would act on a terminal [S-309]", async ({ api, client }) => {

@@ -6,7 +6,7 @@ import { apiPaths } from "#kube/api/paths.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { WritePace, writeTimeoutMs } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
-import { TokenBucket, type TokenBucketOptions } from "#lib/concurrency/token-bucket.ts";
+import { TokenBucket } from "#lib/concurrency/token-bucket.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { eventTypeOf } from "#lib/reasons.ts";
 import {
@@ -33,12 +33,6 @@ export interface EventRecorderOptions {
   readonly logger: Logger;
   /** This node's name, or how to find the name of a pod's node. */
   readonly nodeName: string | ((pod: PodIdentity) => Promise<string | undefined>);
-  /** The limit of the queue; further events are dropped. @default 512 */
-  readonly maxQueued?: number;
-  /** Of events about one object. @default 25, one in 30 s */
-  readonly perObject?: TokenBucketOptions;
-  /** Of all events of this node. @default 100, 5 a second */
-  readonly global?: TokenBucketOptions;
   /** Between two attempts. @default 1000 */
   readonly retryMs?: number;
   readonly metrics?: Partial<KubeMetrics>;
@@ -48,6 +42,12 @@ export interface EventRecorderOptions {
 
 /** The limit of remembered events, and of objects with a rate limit; each needs 1 to 3 KB. */
 const maxKnown = 512;
+/** Further events are dropped. */
+const maxQueued = 512;
+/** Of events about one object. */
+const perObject = { burst: 25, tokensPerSecond: 1 / 30 };
+/** Of all events of this node. */
+const ofNode = { burst: 100, tokensPerSecond: 5 };
 const maxAttempts = 3;
 /** Instead of a namespace: all events together have the share of one. */
 const ofEvents = "(events)";
@@ -56,7 +56,7 @@ const ofEvents = "(events)";
 export class ApiEventRecorder implements EventRecorder {
   readonly #options: Required<EventRecorderOptions>;
   readonly #stop = new AbortController();
-  readonly #global: TokenBucket;
+  readonly #ofNode = new TokenBucket(ofNode);
   /** By UID of the object. */
   readonly #buckets = new LruMap<TokenBucket>(maxKnown);
   /** By object, type, reason and message. */
@@ -66,15 +66,11 @@ export class ApiEventRecorder implements EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = {
-      maxQueued: 512,
-      perObject: { burst: 25, tokensPerSecond: 1 / 30 },
-      global: { burst: 100, tokensPerSecond: 5 },
       retryMs: 1000,
       metrics: {},
       pace: new WritePace(),
       ...options,
     };
-    this.#global = new TokenBucket(this.#options.global);
   }
 
   record({ namespace, name, uid }: PodIdentity, event: EventText): void {
@@ -100,8 +96,8 @@ export class ApiEventRecorder implements EventRecorder {
   #enqueue(involvedObject: EventContent["involvedObject"], { reason, message }: EventText): void {
     if (this.#stop.signal.aborted) return;
     const { uid } = involvedObject;
-    const perObject = this.#buckets.getOrMake(uid, () => new TokenBucket(this.#options.perObject));
-    if (!perObject.tryTake() || !this.#global.tryTake()) {
+    const ofObject = this.#buckets.getOrMake(uid, () => new TokenBucket(perObject));
+    if (!ofObject.tryTake() || !this.#ofNode.tryTake()) {
       this.#options.metrics.eventDropped?.("rate");
       return;
     }
@@ -111,7 +107,7 @@ export class ApiEventRecorder implements EventRecorder {
     const series = this.#series.getOrMake(key, () => newSeries(cut));
     series.count += 1;
     if (series.queued) return;
-    if (this.#queue.length >= this.#options.maxQueued) {
+    if (this.#queue.length >= maxQueued) {
       this.#options.metrics.eventDropped?.("queue");
       return;
     }
