@@ -86,7 +86,7 @@ console.log(parseNetworks("a", { namespace: "b" }), require("@plexus/npwg/packag
   const long = `import { parseNetworks } from "@plexus/npwg";
   const annotation = '[{"name": "a", "cni-args": {"id": 9007199254740993}}]';
   try { parseNetworks(annotation, { namespace: "b" }); } catch (e) { console.log(e.message); }`;
-  expect(await runAsBrowser(cwd, long)).toContain("number 9007199254740993 has more digits");
+  expect(await runAsBrowser(cwd, long)).toContain("number 9007199254740993 of key");
 
   const code = `import { type AddResult, type NetworkStatusElement, parseNetworkStatus } from "@plexus/npwg";
 export const names: string[] = parseNetworkStatus("[]").map((each: NetworkStatusElement) => each.name);

@@ -17,10 +17,19 @@ test.each([
   ["[", 'unexpected end, expected a value or "]" at line 1, column 2'],
   ["1e400", "number 1e400 is out of range at line 1, column 1"],
   ["[[1], -1E+309]", "number -1E+309 is out of range at line 1, column 7"],
-  ['{"a": {"b": 1},\n "c": [0, 1e400]}', "number 1e400 is out of range at line 2, column 11"],
+  [
+    '{"a": {"b": 1},\n "c": [0, 1e400]}',
+    'number 1e400 of key "c" is out of range at line 2, column 11',
+  ],
   ['[{"a": 1}, 1e400]', "number 1e400 is out of range at line 1, column 12"],
-  ['{"e": "1e400", "f\\"": 2e0308}', "number 2e0308 is out of range at line 1, column 23"],
-  [`{"a": ${"9".repeat(310)}}`, `number ${"9".repeat(80)}… is out of range at line 1, column 7`],
+  [
+    '{"e": "1e400", "f\\"": 2e0308}',
+    'number 2e0308 of key "f\\"" is out of range at line 1, column 23',
+  ],
+  [
+    `{"a": ${"9".repeat(310)}}`,
+    `number ${"9".repeat(80)}… of key "a" is out of range at line 1, column 7`,
+  ],
 ])("parseJsonText(%j) reports the line and column of the error", (text, message) => {
   const [, reason = "", line, column] = /^(.*) at line (\d+), column (\d+)$/.exec(message) ?? [];
   const place = { line: Number(line), column: Number(column) };
@@ -38,7 +47,8 @@ test("parseJsonText() refuses an integer that the engine cannot keep", () => {
   delete JSON.rawJSON;
   try {
     const text = '[{"id": 9007199254740993}, 1e400]';
-    const message = "number 9007199254740993 has more digits than this JavaScript engine can keep";
+    const message =
+      'number 9007199254740993 of key "id" has more digits than this JavaScript engine can keep';
     expect(() => parseJsonText(text)).toThrow(message);
     const exact = ' [9007199254740992, 1.12345678901234567890, "9007199254740993"] ';
     expect(parseJsonText(exact)).toEqual(JSON.parse(exact));

@@ -74,9 +74,14 @@ const grammar = {
 
 const punctuation = "[]{},:";
 
+interface Open {
+  readonly bracket: string;
+  key?: string;
+}
+
 /** The first problem of text that is not JSON, in linear time and without recursion. */
 function findProblem(text: string): { offset: number; reason: string } | undefined {
-  const open: string[] = [];
+  const open: Open[] = [];
   let expected: Expected = "a value";
   for (let offset = 0; ; ) {
     while (" \t\n\r".includes(text[offset] ?? "end")) offset++;
@@ -87,7 +92,7 @@ function findProblem(text: string): { offset: number; reason: string } | undefin
       const found = offset < text.length ? JSON.stringify(text[offset]) : "end";
       return { offset, reason: `unexpected ${found}, expected ${expected}` };
     }
-    const reason = problemOfToken(token, open.length);
+    const reason = problemOfToken(token, open);
     if (reason !== undefined) return { offset, reason };
     expected = next;
     offset += token.length;
@@ -95,13 +100,15 @@ function findProblem(text: string): { offset: number; reason: string } | undefin
 }
 
 /** What may come after the token; undefined when the token itself is not expected. */
-function follow(token: string, expected: Expected, open: string[]): Expected | undefined {
+function follow(token: string, expected: Expected, open: Open[]): Expected | undefined {
   const kind = kindOf(token);
   const next = (grammar[expected] as Partial<Record<string, Expected | "done">>)[kind];
   if (next === undefined) return undefined;
-  if (kind === "[" || kind === "{") open.push(kind);
+  if (kind === "[" || kind === "{") open.push({ bracket: kind });
   if (kind === "]" || kind === "}") open.pop();
-  return next === "done" ? afterValue(open.at(-1)) : next;
+  const inner = open.at(-1);
+  if (inner !== undefined && next === '":"') inner.key = token;
+  return next === "done" ? afterValue(inner?.bracket) : next;
 }
 
 function kindOf(token: string): string {
@@ -141,10 +148,12 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-function problemOfToken(token: string, depth: number): string | undefined {
-  if (depth > maxDepth) return `nested more than ${maxDepth} levels deep`;
+function problemOfToken(token: string, open: readonly Open[]): string | undefined {
+  if (open.length > maxDepth) return `nested more than ${maxDepth} levels deep`;
   if (!/^[-\d]/.test(token)) return undefined;
-  const subject = `number ${shortened(token, 80)}`;
+  const key = open.findLast(({ bracket }) => bracket === "{")?.key;
+  const ofKey = key === undefined ? "" : ` of key ${shortened(key, 80)}`;
+  const subject = `number ${shortened(token, 80)}${ofKey}`;
   const value = Number(token);
   if (!Number.isFinite(value)) return `${subject} is out of range`;
   if (canKeepDigits() || !isChanged(value, token)) return undefined;

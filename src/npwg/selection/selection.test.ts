@@ -313,7 +313,7 @@ describe("values", () => {
 
   test("parseNetworkSelections() refuses numbers out of range in cni-args", () => {
     expect(() => parse('[{"name": "a", "cni-args": {"rate": 1e400}}]')).toThrow(
-      "number 1e400 is out of range at line 1, column 37",
+      'number 1e400 of key "rate" is out of range at line 1, column 37',
     );
   });
 
