@@ -61,7 +61,6 @@ export class AddRecord {
   readonly #ctx: CallContext;
   readonly #earlier: readonly DetachableAttachment[];
   #attachments: readonly DetachableAttachment[];
-  #syncFailure: Error | undefined;
 
   /** The record of a sandbox to which the first of these networks is about to be attached. */
   constructor(
@@ -137,16 +136,7 @@ export class AddRecord {
   /** Writes record and plan for the first time, as {@link updateAhead}. @throws CniError 5 */
   async create(): Promise<{ durable: Promise<void> }> {
     const { record, plan } = this.#withPlan(this.sandbox, this.#ahead());
-    const { durable } = await this.#ctx.deps.records.create(record, plan);
-    durable.catch((error: Error) => {
-      this.#syncFailure = error;
-    });
-    return { durable };
-  }
-
-  /** @throws CniError 5 when the first sync has failed: a power loss may take the record */
-  checkSync(): void {
-    if (this.#syncFailure !== undefined) throw this.#syncFailure;
+    return this.#ctx.deps.records.create(record, plan);
   }
 
   /**

@@ -210,20 +210,6 @@ test("add() of a sandbox without a pod returns the error of a record that cannot
   expect([lab.records.keys, lab.publisher.withdrawn]).toEqual([[], []]);
 });
 
-test("add() attaches no further network once the record could not be synced", async () => {
-  const lab = podLab("a,b");
-  const disk = Promise.withResolvers<void>();
-  lab.records.becomesDurable = () => disk.promise;
-  lab.plugins.script("bridge ADD", (call) => {
-    disk.reject(new Error("input/output error"));
-    return lab.plugins.work(call);
-  });
-  expect((await lab.add(web)).json).toMatchObject({ msg: "input/output error" });
-  expect(lab.plugins.log("ADD")).toEqual(["ptp ADD eth0", "bridge ADD net1"]);
-  expect(lab.plugins.log("DEL")).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-  expect(lab.records.keys).toEqual([]);
-});
-
 test.each([
   { what: "the record", nth: 1, ran: [] },
   {

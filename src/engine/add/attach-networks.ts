@@ -55,7 +55,6 @@ export async function attachNetworks(
   await claimDevices(ctx, record.sandbox, attachments);
   for (const [position, planned] of attachments.entries()) {
     await recorded;
-    record.checkSync();
     record.note(planned, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;
