@@ -1,3 +1,9 @@
+import type {
+  ClusterSource,
+  EventRecorder,
+  EventText,
+  StatusPublisher,
+} from "#engine/ports/cluster.ts";
 import { loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
@@ -5,8 +11,12 @@ import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 
 /** Where pods and definitions come from, and where statuses and events go. */
-export interface Cluster
-  extends Pick<KubeAdapter, "source" | "publisher" | "events" | "recordOnNode"> {
+export interface Cluster {
+  readonly source: ClusterSource;
+  readonly publisher: StatusPublisher;
+  readonly events: EventRecorder;
+  /** Records an event on this node's Node. Never waits, never throws. */
+  recordOnNode(event: EventText): void;
   /** This node's pods, its Node, and what else only an API has. */
   readonly node?: KubeAdapter;
   /** Waits a moment for pending writes. */

@@ -1,17 +1,11 @@
-import type {
-  ClusterSource,
-  EventRecorder,
-  EventText,
-  StatusPublisher,
-} from "#engine/ports/cluster.ts";
-import type { ResourceApi } from "#engine/ports/devices.ts";
+import type { EventText } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { ApiClient } from "#kube/api/client.ts";
 import type { RereadCredentials } from "#kube/api/credentials.ts";
 import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
-import { type NodePods, nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
+import { nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -19,7 +13,7 @@ import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import { type AccessReview, accessReview, isRejected } from "./access-review.ts";
+import { accessReview, isRejected } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
@@ -45,36 +39,13 @@ export interface KubeOptions {
 }
 
 /** The Kubernetes API as the engine and the daemon use it. */
-export interface KubeAdapter {
-  readonly source: ClusterSource;
-  readonly publisher: StatusPublisher;
-  readonly events: EventRecorder;
-  readonly resourceApi: ResourceApi;
-  readonly nodePods: NodePods;
-  /** Call it regularly: plexus-standalone attaches pods, too. */
-  compareStatuses(): Promise<void>;
-  /** Calls the listener for every definition (`namespace/name`) that the watch delivers from now on. */
-  onDefinition(listener: (name: string) => void): void;
-  readonly accessReview: AccessReview;
-  /** Undefined outside of a pod. */
-  readonly ownDaemonSet: OwnDaemonSet | undefined;
-  /** Records an event on this node's Node. Never waits, never throws. */
-  recordOnNode(event: EventText): void;
-  /** Removes the taints with this key from this node's Node. @throws ApiError */
-  removeTaint(key: string): Promise<boolean>;
-  /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */
-  requestToken(account: ObjectName, seconds: number): Promise<string>;
-  /** Whether the API server rejects a token; false without an answer. */
-  isRejected(token: string): Promise<boolean>;
-  /** Ends the watches; waits at most `graceMs` for status writes and events. @default 5000 */
-  stop(graceMs?: number): Promise<void>;
-}
+export type KubeAdapter = Awaited<ReturnType<typeof startKube>>;
 
 /**
  * Watches this node's pods and all definitions; succeeds even if the API server is unavailable.
  * @throws Error when the kubeconfig cannot be used, or the node name is invalid
  */
-export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
+export async function startKube(options: KubeOptions) {
   const problem = dnsSubdomainProblem(options.nodeName);
   if (problem !== undefined) {
     throw new Error(`the node name ${withValue(problem, options.nodeName)}`);
@@ -98,14 +69,23 @@ export async function startKube(options: KubeOptions): Promise<KubeAdapter> {
     events,
     resourceApi: resourceApi(live),
     nodePods: nodePods(pods, live),
+    /** Call it regularly: plexus-standalone attaches pods, too. */
     compareStatuses: () => publisher.compareAll(),
-    onDefinition: (listener) => nads.listen((key) => listener(key)),
+    /** Calls the listener for every definition (`namespace/name`) that the watch delivers from now on. */
+    onDefinition: (listener: (name: string) => void) => nads.listen((key) => listener(key)),
     accessReview: accessReview(client, apiTimeoutMs),
+    /** Undefined outside of a pod. */
     ownDaemonSet,
-    recordOnNode: (event) => events.recordOnNode(event),
-    removeTaint: (key) => removeTaint(client, { nodeName, key }),
-    requestToken: (account, seconds) => requestNodeToken(client, { account, nodeName, seconds }),
-    isRejected: (token) => isRejected(client, token),
+    /** Records an event on this node's Node. Never waits, never throws. */
+    recordOnNode: (event: EventText) => events.recordOnNode(event),
+    /** Removes the taints with this key from this node's Node. @throws ApiError */
+    removeTaint: (key: string) => removeTaint(client, { nodeName, key }),
+    /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */
+    requestToken: (account: ObjectName, seconds: number) =>
+      requestNodeToken(client, { account, nodeName, seconds }),
+    /** Whether the API server rejects a token; false without an answer. */
+    isRejected: (token: string) => isRejected(client, token),
+    /** Ends the watches; waits at most `graceMs` for status writes and events. */
     stop: async (graceMs = 5000) => {
       pods.stop();
       nads.stop();
