@@ -79,13 +79,6 @@ test("request() returns a request that arrives in one chunk, before or after the
   expect(await asked).toEqual(request);
 });
 
-test("request() returns a request that arrives byte by byte", async () => {
-  const { session, send } = connected(false);
-  const asked = session.request();
-  await send(...Array.from(encodeRequest(request), (byte) => Buffer.of(byte)));
-  expect(await asked).toEqual(request);
-});
-
 test("request() times out without a request, and the shim then counts as disconnected", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());

@@ -61,15 +61,6 @@ test("FrameReader accepts bytes one at a time", () => {
   expect(reader.push(bytes.subarray(-1))[0]?.fields.map(String)).toEqual(["version", "stdin"]);
 });
 
-test("FrameReader joins a frame whose chunks are in separate buffers", () => {
-  const bytes = encodeFrame(1, ["first"]);
-  const chunk = Buffer.from(bytes.subarray(0, 8));
-  const reader = new FrameReader();
-  reader.push(chunk);
-  const [frame] = reader.push(Buffer.from(bytes.subarray(8)));
-  expect(frame?.fields.map(String)).toEqual(["first"]);
-});
-
 test("encodeFrame() and FrameReader accept a frame of the maximum size and reject a larger one", () => {
   const largest = frameMax - 6;
   const frame = encodeFrame(3, [Buffer.alloc(largest, 7)]);

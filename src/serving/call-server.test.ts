@@ -98,13 +98,6 @@ const execResult = encodeFrame(FrameType.ExecResult, ["exited", "0", "", "", "",
 const busyError = '{"cniVersion":"1.0.0","code":5,"msg":"busy"}';
 const busyResult = encodeFrame(FrameType.ExecResult, ["exited", "1", busyError, "", "", "1"]);
 
-test("listen() serves calls, each on its own connection", async () => {
-  await listening();
-  const answers = await Promise.all([served(), served(), served()]);
-  expect(answers.map(codeOf)).toEqual([4, 4, 4]);
-  expect(answers.map((answer) => answer?.exitCode)).toEqual([1, 1, 1]);
-});
-
 test("the call socket has mode 0600 [S-500]", async () => {
   await listening();
   expect((await stat(path)).mode & 0o777).toBe(0o600);

@@ -208,6 +208,7 @@ const edits: [string, (path: string) => Promise<unknown>, isReadable?: true][] =
   ["renamed", (path) => rename(path, `${path}.cilium_bak`)],
   ["removed", unlink],
   ["emptied", (path) => writeFile(path, "")],
+  ["replaced", (path) => writeFile(path, '{"name":"x","plugins":[{"type":"flannel"}]}')],
   ["truncated", async (path) => writeFile(path, (await readFile(path, "utf8")).slice(0, -9))],
   [
     "given another plugin first",

@@ -439,19 +439,6 @@ test("keeps its file when it stops, and does not rewrite an unchanged one", asyn
 
 const renameByCilium = (path: string) => rename(path, `${path}.cilium_bak`);
 
-test.each([
-  ["renamed", renameByCilium, "foreign-rename"],
-  ["removed", (path: string) => unlink(path), "missing"],
-  ["emptied", (path: string) => writeFile(path, ""), "missing"],
-  ["changed", (path: string) => writeFile(path, flannel), "missing"],
-])("restores its file when it is %s", async (_name, disturb, state) => {
-  const node = await calicoNode();
-  const conf = await node.start();
-  await disturb(join(node.conf, plexusConfName));
-  await eventually(() => expect(conf.states).toEqual(["active", state, "active"]));
-  expect(await node.own()).toMatchObject(delegatesTo(node, "10-calico.conflist"));
-});
-
 test("restores its file when it was renamed while plexusd was not running", async ({ node }) => {
   await (await node.start()).stop();
   await renameByCilium(join(node.conf, plexusConfName));
@@ -567,18 +554,10 @@ test("creates the runtime's directory when the primary has another one", async (
 
 test("reconcileNow() applies a changed configuration at once", async ({ node }) => {
   await node.put("20-flannel.conflist", flannel);
-  const change: Partial<NodeConfSpec> = {};
-  const conf = await new NodeConf({
-    spec: () => ({ ...node.config, ...change }),
-    stateDir: node.state,
-    files: new HostConfFiles(),
-    logger: noLogger,
-    timings: quick,
-  }).start();
-  Object.assign(change, { primaryConf: "20-flannel.conflist" });
+  const conf = await node.start();
+  Object.assign(node.config, { primaryConf: "20-flannel.conflist" });
   conf.reconcileNow();
   await eventually(() => expect(conf.status().primary).toBe("20-flannel.conflist"));
-  await conf.stop();
 });
 
 test("a file that cannot be written is tried again by time, not because of its temporary files", async () => {
@@ -586,17 +565,13 @@ test("a file that cannot be written is tried again by time, not because of its t
   await mkdir(join(node.conf, plexusConfName));
   const waitingPollMs = 200;
   let rounds = 0;
-  const conf = await new NodeConf({
-    spec: () => {
+  const spec = {
+    get settleMs() {
       rounds += 1;
-      return node.config;
+      return 0;
     },
-    stateDir: node.state,
-    files: new HostConfFiles(),
-    logger: noLogger,
-    timings: { ...quick, waitingPollMs },
-  }).start();
-  onTestFinished(() => conf.stop());
+  };
+  const conf = await node.start(spec, { waitingPollMs });
   expect(conf.notReadyReason()).toContain("the node's configuration cannot be kept: EISDIR");
   const [atStart, startedAt] = [rounds, performance.now()];
   await eventually(() => expect(rounds).toBeGreaterThanOrEqual(atStart + 3));

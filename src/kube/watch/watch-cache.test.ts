@@ -72,37 +72,25 @@ const lists = (api: FakeApiServer) => api.seen.filter(isList("pods"));
 
 test("listen() delivers each listed object, change and end [H-40]", async ({ api, client }) => {
   api.put("pods", podObject("a"));
+  api.put("pods", podObject("elsewhere", { node: "node-2" }));
   await using started = startCache(client);
   const { cache } = started;
   const heard: string[] = [];
   cache.listen((key, uid) => void heard.push(`${key} ${uid}`));
   await eventually(() => expect(api.watching("pods")).toBe(1));
+  expect(started.synced).toEqual([false, true]);
   api.put("pods", podObject("b"));
+  api.put("pods", podObject("other", { node: "node-2" }));
   api.put("pods", podObject("a", { uid: "second" }));
   await eventually(() => expect(heard).toHaveLength(3));
   expect(heard).toEqual(["default/a uid-of-a", "default/b uid-of-b", "default/a second"]);
   api.delete("pods", "default/b");
   await eventually(() => expect(heard.at(-1)).toBe("default/b undefined"));
+  expect([...cache.values()]).toEqual(["second"]);
   // Only a LIST shows what happened while there was no watch.
   api.delete("pods", "default/a");
   api.emit("pods", `${JSON.stringify({ type: "ERROR", object: expired })}\n`);
   await eventually(() => expect(heard.at(-1)).toBe("default/a undefined"));
-});
-
-test("lists, then watches, the objects of its selector", async ({ api, client }) => {
-  api.put("pods", podObject("a"));
-  api.put("pods", podObject("elsewhere", { node: "node-2" }));
-  await using started = startCache(client);
-  const { cache } = started;
-  await started.whenSynced();
-  expect([...cache.values()]).toEqual(["uid-of-a"]);
-  expect(started.synced).toEqual([false, true]);
-  await eventually(() => expect(api.watching("pods")).toBe(1));
-  api.put("pods", podObject("b"));
-  api.put("pods", podObject("a", { uid: "second" }));
-  api.delete("pods", "default/b");
-  api.put("pods", podObject("other", { node: "node-2" }));
-  await eventually(() => expect([...cache.values()]).toEqual(["second"]));
 });
 
 test("receives what changes between its LIST and its WATCH", async ({ api, client }) => {

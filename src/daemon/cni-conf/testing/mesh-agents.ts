@@ -74,15 +74,10 @@ export class IstioAgent implements MeshAgent {
 }
 
 const istioPlugin: Plugin = {
-  ambient_enabled: false,
-  cni_agent_run_dir: "/var/run/istio-cni",
   dns: {},
-  enablement_selectors: [],
   exclude_namespaces: ["istio-system", "kube-system"],
   ipam: {},
   name: "istio-cni",
-  plugin_log_level: "info",
-  pod_namespace: "istio-system",
   type: "istio-cni",
 };
 
@@ -137,9 +132,6 @@ export class LinkerdAgent implements MeshAgent {
 const linkerdPlugin: Plugin = {
   name: "linkerd-cni",
   type: "linkerd-cni",
-  log_level: "info",
-  policy: { type: "k8s", k8s_api_root: "https://__KUBERNETES_SERVICE_HOST__" },
-  kubernetes: { kubeconfig: "/etc/cni/net.d/ZZZ-linkerd-cni-kubeconfig" },
   linkerd: { "incoming-proxy-port": 4143, "outgoing-proxy-port": 4140, "proxy-uid": 2102 },
 };
 
