@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { isMadeOnce, isOfProcess, recordsAt } from "./netns-path.ts";
+import { isMadeOnce, recordsAt } from "./netns-path.ts";
 
 const uuid = "0b6bb8b5-4d5a-4c5e-9a64-7d3b0a1c2e3f";
 
@@ -14,14 +14,6 @@ test.each([
   ["that of a process", "/proc/7/ns/net", false],
 ] as const)("isMadeOnce(): %s", (_, netns, expected) => {
   expect(isMadeOnce(netns)).toBe(expected);
-});
-
-test.each([
-  [{ netns: "/proc/7/ns/net" }, true],
-  [{ netns: "/run/netns/link", netnsProcess: "" }, true],
-  [{ netns: "/run/proc/a" }, false],
-])("isOfProcess() of %j", (sandbox, expected) => {
-  expect(isOfProcess(sandbox)).toBe(expected);
 });
 
 test("recordsAt() loads what the shim names, and keeps why a record cannot be used", async () => {

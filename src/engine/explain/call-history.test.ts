@@ -1,25 +1,12 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
-import type { Call, CallOutcome } from "#engine/ports/call.ts";
-import type { CalledPod } from "#engine/ports/cluster.ts";
+import type { Call } from "#engine/ports/call.ts";
 import { CallHistory } from "./call-history.ts";
 
 const pod = { namespace: "default", name: "web" };
 const call = (command: string): Call => ({ command, pod }) as Call;
 const succeeded = { status: "succeeded", stdout: "" } as const;
 const failed = (error: CniError) => ({ status: "failed", stdout: "", error }) as const;
-
-test("a history has the latest call last", () => {
-  const history = new CallHistory();
-  for (const [i, command] of ["ADD", "DEL", "ADD"].entries()) {
-    history.note(call(command), succeeded, `t${i}`);
-  }
-  expect(history.of(pod)).toEqual([
-    { command: "DEL", at: "t1" },
-    { command: "ADD", at: "t2" },
-  ]);
-  expect(history.of({ ...pod, name: "other" })).toEqual([]);
-});
 
 test("a StatefulSet's new pod has no calls of the old one, and nothing of it is open", () => {
   const history = new CallHistory();
@@ -70,18 +57,4 @@ test("failed ADDs count for ten minutes, by reason and network, while their pods
   expect(failedAt("10:00.000")[0]?.pods).toEqual(["default/old", "default/web", "default/db"]);
   history.note({ ...call("ADD"), pod: { ...pod, name: "db" } }, succeeded, "2026-01-01T00:07:00Z");
   expect(failedAt("16:00.000")).toEqual([expect.objectContaining({ pods: ["default/mac"] })]);
-});
-
-test("pods whose ADD failed do not count when they are attached or gone", () => {
-  const history = new CallHistory();
-  const add = (name: string, outcome: CallOutcome, at: string): void =>
-    history.note({ ...call("ADD"), pod: { ...pod, name } }, outcome, `2026-01-01T00:${at}.000Z`);
-  const failure = failed(new CniError("IoFailure", "no lease"));
-  add("fine", succeeded, "01:00");
-  for (const name of ["attached", "gone", "failing", "again"]) add(name, failure, "02:00");
-  for (const name of ["attached", "again"]) add(name, succeeded, "03:00");
-  add("again", failure, "04:00");
-  const isOpen = ({ name }: CalledPod): boolean => name !== "gone";
-  const open = history.failedAdds("2026-01-01T00:05:00.000Z", isOpen);
-  expect(open.map(({ pods }) => pods)).toEqual([["default/failing", "default/again"]]);
 });

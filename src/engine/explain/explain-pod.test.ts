@@ -126,12 +126,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
   ["a pod of another node as OtherNode", { ...never, pod: { node: "n2" } }, "n2", "serves n1"],
   ["networks of a hostNetwork pod as HostNetwork", onHost, "hostNetwork: true", "no effect"],
   [
-    "an annotation with a bad value as InvalidAnnotation",
-    { annotation: '[{"name": "net-a", "mac": "zz"}]' },
-    'element 1, key "mac"',
-    '"zz"',
-  ],
-  [
     "a request that a plugin ignores as IgnoredRequest",
     ignoring,
     'ignored the key "mac"',
@@ -147,12 +141,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     { annotation: '[{"name": "net-a", "default-route": ["192.0.2.1"]}]' },
     "192.0.2.1",
     "default-route",
-  ],
-  [
-    "a default network that is not configured as MissingDefaultNetwork",
-    { conf: {} },
-    "no default network is configured",
-    "clusterNetwork",
   ],
   [
     "an unavailable API server as ApiUnavailable",

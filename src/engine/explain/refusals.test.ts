@@ -7,7 +7,7 @@ import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.
 import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
-import type { Reason } from "#lib/reasons.ts";
+import { type Reason, reasonRow } from "#lib/reasons.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation } from "./explanation.ts";
 
@@ -310,7 +310,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
 };
 
 const rows = Object.entries(refusals).flatMap(([reason, cases]) =>
-  Object.entries(cases).map(([title, refusal]) => ({ title, reason, refusal })),
+  Object.entries(cases).map(([title, refusal]) => ({ title, reason: reason as Reason, refusal })),
 );
 
 async function labWith(refusal: Refusal): Promise<{ lab: EngineLab; pod: PodState }> {
@@ -367,6 +367,7 @@ test.each(rows)(
     expect(withoutSizes(problem?.message)).toBe(withoutSizes(json.msg));
     const { advice, calls } = await explain(lab, pod);
     expect(advice.finding).toBe(reason);
+    expect(advice.sentence.toLowerCase()).toContain(reasonRow(reason).step.toLowerCase());
     expect(calls.at(-1)?.subject).toBe(problem?.subject);
   },
 );

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { EngineLab } from "#engine/testing/engine-lab.ts";
 import { failed, halfway } from "#engine/testing/fake-plugins.ts";
-import { missing } from "#engine/testing/pod-lab.ts";
 import { hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 const again =
@@ -27,11 +26,6 @@ const macvlan =
 
 test.each<Scene>([
   {
-    title: "a network that cannot be plugged",
-    ...{ edit: ["a", "a,b"], prepare: macvlan({ ADD: "no such VLAN" }) },
-    warnings: [new RegExp(`^Failed.* default/b \\(net2\\): .*no such VLAN; ${again}$`)],
-  },
-  {
     title: "a network that can be neither plugged nor detached",
     ...{ edit: ["a", "a,b"], prepare: macvlan({ ADD: "no such VLAN", DEL: "no answer" }) },
     warnings: [
@@ -47,12 +41,6 @@ test.each<Scene>([
         `^InterfaceAddRejected: network default/typo \\(x1\\): there is no .*; network default/nope: there is no .*; the pod keeps its networks; ${again}$`,
       ),
     ],
-  },
-  {
-    title: "a plugin that is not installed",
-    ...{ edit: ["", "b"] },
-    prepare: ({ plugins }) => plugins.setLookup("macvlan", missing),
-    warnings: [/^InterfaceAddRejected: network default\/b: failed to find .*; the pod keeps/],
   },
   {
     title: "an annotation that is invalid",

@@ -95,21 +95,6 @@ test.each(["eth0", "net9"])("interface %s cannot be plugged anew", async (ifName
   expect(pod.lab.plugins.log()).toEqual([]);
 });
 
-test("a network that cannot be plugged anew is plugged by a later attempt", async () => {
-  const pod = await hotPlugLab("a");
-  pod.lab.plugins.script("bridge ADD", failed(1, "no"));
-  expect(await pod.again("net1")).toMatchObject({
-    state: "failed",
-    operations: [
-      { result: "success" },
-      { result: "error", error: { message: expect.stringContaining("no") } },
-    ],
-  });
-  pod.lab.plugins.unscript("bridge ADD");
-  expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "net1 default/a"]);
-});
-
 test("a network is plugged anew while another element is rejected, which stays stated", async () => {
   const pod = await hotPlugLab("a,b");
   await pod.edit("a,c,nope");
