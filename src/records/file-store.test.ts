@@ -134,13 +134,6 @@ test("hasTombstone() is true after finish(), even without a record, until the ne
   expect([await store.hasTombstone(key), await store.hasTombstone(other)]).toEqual([false, true]);
 });
 
-test("update() replaces record and plan, and another process reads the new ones", async () => {
-  const store = await storeWithRecord();
-  await store.update(second, emptyPlan);
-  const other = await FileRecordStore.open(dir);
-  expect(await other.load(key)).toEqual({ record: second, plan: emptyPlan });
-});
-
 test("only the owner can access the state directory and its files, whatever the umask [S-502]", async () => {
   const before = process.umask(0);
   try {
@@ -281,11 +274,6 @@ test("load() fails for a plan of a later version, which is not damaged", async (
   expect(await readFile(fileOf())).toEqual(content);
 });
 
-test("load() returns what another process has just written, too", async ({ stored }) => {
-  await (await FileRecordStore.open(dir)).update(second, emptyPlan);
-  expect((await stored.load(key))?.record).toEqual(second);
-});
-
 test.each<[string, (path: string) => unknown]>([
   ["removes it", (path) => rm(path)],
   [
@@ -383,12 +371,6 @@ test("many callers of list() at once have each record read twice at most, and se
   const [, first, ...others] = await Promise.all(lists);
   expect(first?.records.map(({ containerId }) => containerId)).toEqual(["c1"]);
   for (const { records } of others) expect(records[0]).toBe(first?.records[0]);
-});
-
-test("a record of no pod is stored and listed like others", async ({ store }) => {
-  const { pod: _none, ...record } = recordOf("c1");
-  await store.create(record, plan);
-  expect((await store.list()).records).toEqual([record]);
 });
 
 test("quarantine() renames the file, so that it is kept but neither loaded nor listed", async () => {
@@ -494,19 +476,6 @@ test("an update that compacts the file keeps the mark of a DEL that begins meanw
   await store.flush();
   expect((await stat(fileOf())).mode & 0o7777).toBe(0o1600);
   await expect.poll(openFiles).toEqual([]);
-});
-
-test("an update that compacts the file keeps the mark of a DEL that has begun", async () => {
-  const store = await storeWithRecord();
-  await chmod(fileOf(), 0o1600);
-  const long = { ...recordOf("c1"), listName: "x".repeat(60_000) };
-  const inodes = new Set<number>();
-  for (let i = 0; i < 12; i++) {
-    await store.update(long, plan);
-    inodes.add((await lstat(fileOf())).ino);
-  }
-  expect(inodes.size).toBeGreaterThan(1);
-  expect((await lstat(fileOf())).mode).toBe(0o101600);
 });
 
 test("load() and list() report an unfinished teardown for a record that the shim marked, unless it has its own", async () => {
