@@ -1,13 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { isCrioRunning } from "./crio.ts";
 
 test("CRI-O runs if its socket is there, in any directory", async () => {
   const before = await isCrioRunning();
-  const dir = await mkdtemp(join(tmpdir(), "plexus-crio-"));
+  const dir = await temporaryDirectory();
   const listening = async (name: string): Promise<boolean> => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(join(dir, name), resolve));
@@ -17,5 +16,4 @@ test("CRI-O runs if its socket is there, in any directory", async () => {
   };
   expect(await listening("crio.sock")).toBe(true);
   expect(await listening("crio.sock.old")).toBe(before);
-  await rm(dir, { recursive: true });
 });

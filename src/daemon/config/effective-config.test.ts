@@ -1,15 +1,15 @@
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { openEffectiveConfig } from "./effective-config.ts";
 import { parseConfig } from "./parse.ts";
 
 /** A directory as the kubelet makes it for a ConfigMap: files are symlinks through `..data`. */
 async function configMap(text: string) {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-config-"));
+  const dir = await temporaryDirectory();
   let generation = 0;
   const update = async (content: string): Promise<void> => {
     const data = `..${generation++}`;
@@ -21,7 +21,7 @@ async function configMap(text: string) {
   await update(text);
   await symlink("..data/config.yaml", join(dir, "config.yaml"));
   const path = join(dir, "config.yaml");
-  return { path, update, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
+  return { path, update };
 }
 
 /** The configuration of a file, with the metrics and log levels that it sets. */
@@ -42,7 +42,7 @@ async function open(config: string, times: { settleMs?: number; pollMs?: number 
 }
 
 test("the configuration follows a ConfigMap's symlink swap, and flags override it", async () => {
-  await using map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
+  const map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
   const { effective, reloads, levels } = await open(map.path);
   const onChange = vi.fn();
   effective.onChange(onChange);
@@ -54,7 +54,7 @@ test("the configuration follows a ConfigMap's symlink swap, and flags override i
 });
 
 test("settings() has each key's value in effect and its source; some are read at the start only", async () => {
-  await using map = await configMap("logLevel: warn\nstrictness: multus\napiTimeoutMs: 1000");
+  const map = await configMap("logLevel: warn\nstrictness: multus\napiTimeoutMs: 1000");
   await writeFile(join(dirname(map.path), "platform.yaml"), "logLevel: debug\nbinDir: /opt/x");
   const { effective } = await open(map.path);
   await map.update("logLevel: error\napiTimeoutMs: 2000");
@@ -72,7 +72,7 @@ test("settings() has each key's value in effect and its source; some are read at
 });
 
 test("former keys of both files have no effect, and the log says what applies instead", async () => {
-  await using map = await configMap("statusOf: requested\nlogLevel: warn");
+  const map = await configMap("statusOf: requested\nlogLevel: warn");
   await writeFile(join(dirname(map.path), "platform.yaml"), "delBudgetMs: 1");
   const { effective, logger } = await open(map.path);
   expect(logger.at("warn")).toEqual([
@@ -90,7 +90,7 @@ test("former keys of both files have no effect, and the log says what applies in
 });
 
 test("an invalid configuration is reported once, and the previous one stays in effect", async () => {
-  await using map = await configMap("logLevel: warn");
+  const map = await configMap("logLevel: warn");
   const { effective, reloads } = await open(map.path);
   const onInvalid = vi.fn();
   effective.onInvalid(onInvalid);
@@ -107,7 +107,7 @@ test("an invalid configuration is reported once, and the previous one stays in e
 });
 
 test("a file that was missing counts as reloaded when the same text is back", async () => {
-  await using map = await configMap("logLevel: warn");
+  const map = await configMap("logLevel: warn");
   const { effective, reloads } = await open(map.path, { pollMs: 20 });
   await rename(map.path, `${map.path}.away`);
   await eventually(() => expect(reloads).toContain(false));
@@ -118,7 +118,7 @@ test("a file that was missing counts as reloaded when the same text is back", as
 });
 
 test("the operator's keys override the installation's, and each file may be absent", async () => {
-  await using map = await configMap("cniBinDir: /opt/bin\nhotPlug: true");
+  const map = await configMap("cniBinDir: /opt/bin\nhotPlug: true");
   const platform = join(dirname(map.path), "platform.yaml");
   await writeFile(platform, "cniBinDir: /k3s/bin\nplexusNamespace: plexus");
   const { effective } = await open(map.path, { pollMs: 20 });
@@ -137,20 +137,20 @@ test("the operator's keys override the installation's, and each file may be abse
 });
 
 test("an error in the installation's file names it", async () => {
-  await using map = await configMap("hotPlug: true");
+  const map = await configMap("hotPlug: true");
   await writeFile(join(dirname(map.path), "platform.yaml"), "cniBindir: /k3s/bin");
   await expect(open(map.path)).rejects.toThrow("platform.yaml:1: cniBindir: unknown key");
 });
 
 test("polling detects a change that no watch reports", async () => {
-  await using map = await configMap("logLevel: warn");
+  const map = await configMap("logLevel: warn");
   const { effective } = await open(map.path, { settleMs: 60_000, pollMs: 20 });
   await map.update("logLevel: debug");
   await eventually(() => expect(effective.current().logLevel).toBe("debug"));
 });
 
 test("an invalid or missing file fails the start", async () => {
-  await using map = await configMap("nonsense: 1");
+  const map = await configMap("nonsense: 1");
   await expect(open(map.path)).rejects.toThrow("nonsense");
   await expect(open(`${map.path}x`)).rejects.toThrow("ENOENT");
 });

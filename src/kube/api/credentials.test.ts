@@ -1,20 +1,15 @@
-import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { type SeenClient, tlsServer, writeCertificate } from "#kube/testing/certificates.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { ApiClient } from "./client.ts";
 import { RereadCredentials } from "./credentials.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
-
-async function scratch(): Promise<{ path: string } & AsyncDisposable> {
-  const path = await mkdtemp(join(tmpdir(), "plexus-credentials-"));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) };
-}
 
 const tokensOf = (api: FakeApiServer) => api.seen.map(({ headers }) => headers.authorization);
 
@@ -82,21 +77,15 @@ test("a token file is used beside what the client library reads", async ({ api }
 });
 
 /** A server of the name `server` at an address of this machine, with files for a client to connect to it. */
-async function startTlsServer(): Promise<{
-  dir: string;
-  port: number;
-  ca: string;
-  seen: SeenClient[];
-}> {
-  const dir = await mkdtemp(join(tmpdir(), "plexus-credentials-"));
+async function startTlsServer() {
+  const dir = await temporaryDirectory();
   const files = { certFile: join(dir, "ca.crt"), keyFile: join(dir, "server.key") };
   writeCertificate("server", files);
   const seen: SeenClient[] = [];
   const server = await tlsServer(files, seen);
-  onTestFinished(async () => {
+  onTestFinished(() => {
     server.closeAllConnections();
     server.close();
-    await rm(dir, { recursive: true });
   });
   return { dir, port: (server.address() as AddressInfo).port, ca: files.certFile, seen };
 }
@@ -174,8 +163,7 @@ test("a client certificate renewed in its file or in the kubeconfig is used if i
 });
 
 test("the error about an invalid kubeconfig has its path and none of its content", async () => {
-  await using dir = await scratch();
-  const path = join(dir.path, "kubeconfig");
+  const path = join(await temporaryDirectory(), "kubeconfig");
   for (const text of ["users: [{token: secret}", "secret", "users: secret", "users: [secret]"]) {
     await writeFile(path, text);
     const error = await kubeconfigCredentials(path).catch((thrown: Error) => thrown);
@@ -185,8 +173,8 @@ test("the error about an invalid kubeconfig has its path and none of its content
 });
 
 test("a credential plugin is executed again for a refused token only", async ({ api }) => {
-  await using dir = await scratch();
-  const [plugin, runs] = [join(dir.path, "plugin"), join(dir.path, "runs")];
+  const dir = await temporaryDirectory();
+  const [plugin, runs] = [join(dir, "plugin"), join(dir, "runs")];
   const apiVersion = "client.authentication.k8s.io/v1";
   const answer = `{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"run-'$(wc -l < ${runs})'"}}`;
   await writeFile(plugin, `#!/bin/sh\necho >> ${runs}\necho '${answer}'\n`, { mode: 0o755 });

@@ -15,11 +15,6 @@ import { FetchClient } from "./fetch-client.ts";
 const path = "/api/v1/namespaces/default/pods/web";
 const get = { path, timeoutMs: 2000 };
 
-async function scratch(): Promise<string> {
-  const dir = await temporaryDirectory();
-  return dir;
-}
-
 async function serverOf(): Promise<FakeApiServer> {
   const api = await FakeApiServer.start();
   onTestFinished(() => api[Symbol.asyncDispose]());
@@ -31,9 +26,13 @@ function clientOf(kubeconfig: string): FetchClient {
   return new FetchClient(() => readPlainKubeconfig(kubeconfig));
 }
 
-test("json() sends the token, the query and the body", async () => {
+async function connected(): Promise<{ api: FakeApiServer; client: FetchClient }> {
   const api = await serverOf();
-  const client = clientOf(await api.kubeconfig({ token: "mine" }));
+  return { api, client: clientOf(await api.kubeconfig({ token: "mine" })) };
+}
+
+test("json() sends the token, the query and the body", async () => {
+  const { api, client } = await connected();
   await client.json({ ...get, query: { a: 1, b: undefined } });
   const body = { metadata: { annotations: { a: "b" } } };
   const contentType = "application/merge-patch+json";
@@ -48,8 +47,7 @@ test("json() sends the token, the query and the body", async () => {
 });
 
 test("json() uses no idle connection for a repeated request, nor for what follows", async () => {
-  const api = await serverOf();
-  const client = clientOf(await api.kubeconfig({ token: "mine" }));
+  const { client } = await connected();
   const sent = vi.spyOn(globalThis, "fetch");
   onTestFinished(() => sent.mockRestore());
   for (const isRepeated of [false, true, false]) await client.json({ ...get, isRepeated });
@@ -91,7 +89,7 @@ test("json() reads the kubeconfig again, once, when the server rejects the token
 });
 
 test("a kubeconfig that cannot be used fails requests at once, and nothing before", async () => {
-  const kubeconfig = join(await scratch(), "none");
+  const kubeconfig = join(await temporaryDirectory(), "none");
   const client = clientOf(kubeconfig);
   const problem = { code: 11, message: expect.stringContaining(kubeconfig) };
   await expect(client.json(get)).rejects.toMatchObject(problem);
@@ -102,8 +100,7 @@ test("a kubeconfig that cannot be used fails requests at once, and nothing befor
 });
 
 test("json() fails after its time limit", async () => {
-  const api = await serverOf();
-  const client = clientOf(await api.kubeconfig());
+  const { api, client } = await connected();
   api.script({ when: () => true, answer: "hang" });
   await expect(client.json({ ...get, timeoutMs: 100 })).rejects.toMatchObject({
     message: `GET ${path}: no answer within 100 ms`,
@@ -113,8 +110,7 @@ test("json() fails after its time limit", async () => {
 });
 
 test("json() reports the status, the reason and the message of an error", async () => {
-  const api = await serverOf();
-  const client = clientOf(await api.kubeconfig());
+  const { client } = await connected();
   await expect(client.json({ ...get, path: `${path}x` })).rejects.toMatchObject({
     status: 404,
     reason: "NotFound",
@@ -122,8 +118,7 @@ test("json() reports the status, the reason and the message of an error", async 
 });
 
 test("json() fails when nothing listens", async () => {
-  const api = await serverOf();
-  const client = clientOf(await api.kubeconfig());
+  const { api, client } = await connected();
   await api.fail("gone");
   await expect(client.json(get)).rejects.toMatchObject({ status: 0, transient: true });
 });
@@ -140,7 +135,7 @@ test("json() leaves out what Bun advises the programmer", async () => {
 
 /** The kubeconfig of a cluster and a user, as YAML or JSON. */
 async function kubeconfigOf(cluster: JsonObject, user: JsonObject): Promise<string> {
-  const file = join(await scratch(), "kubeconfig");
+  const file = join(await temporaryDirectory(), "kubeconfig");
   const config = {
     "current-context": "c",
     clusters: [{ name: "c", cluster: { server: "https://10.0.0.1:6443/prefix", ...cluster } }],
@@ -174,7 +169,7 @@ test("readPlainKubeconfig() reads certificates, a token and the TLS settings", a
 });
 
 test("readPlainKubeconfig() reads YAML, and the files of certificates from its directory", async () => {
-  const dir = await scratch();
+  const dir = await temporaryDirectory();
   await writeFile(join(dir, "ca.crt"), "authority");
   const yaml = `apiVersion: v1
 kind: Config

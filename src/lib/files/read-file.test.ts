@@ -1,16 +1,16 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtempDisposable, symlink, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { type Links, readTextFile, textIfPresent, textIfUsable } from "./read-file.ts";
 
 const everyLinks: readonly Links[] = ["any", "above", "none"];
 
 /** A directory `dir` with the file `file`, a link to each, and what is no file. */
 async function someFiles() {
-  const base = await mkdtempDisposable(join(tmpdir(), "plexus-read-"));
-  const at = (path: string): string => join(base.path, path);
+  const base = await temporaryDirectory();
+  const at = (path: string): string => join(base, path);
   await mkdir(at("dir/sub"), { recursive: true });
   await writeFile(at("dir/file"), "ä text");
   await symlink("file", at("dir/link"));
@@ -18,11 +18,11 @@ async function someFiles() {
   await writeFile(at("dir/sparse"), "");
   await truncate(at("dir/sparse"), 2 ** 31);
   execFileSync("mkfifo", [at("dir/pipe")]);
-  return { at, [Symbol.asyncDispose]: () => base[Symbol.asyncDispose]() };
+  return { at };
 }
 
 test.each(everyLinks)("readTextFile() reads a regular file: %s links allowed", async (links) => {
-  await using files = await someFiles();
+  const files = await someFiles();
   expect(readTextFile(files.at("dir/file"), links)).toBe("ä text");
   for (const path of ["dir/none", "none/file", "dir/file/below"]) {
     expect(textIfPresent(files.at(path), links)).toBeUndefined();
@@ -38,7 +38,7 @@ test.each<[string, Links, boolean]>([
   ["other/file", "above", true],
   ["other/file", "none", false],
 ])("readTextFile() of the link %s with links %s: %s", async (path, links, isRead) => {
-  await using files = await someFiles();
+  const files = await someFiles();
   if (isRead) return expect(readTextFile(files.at(path), links)).toBe("ä text");
   expect(() => textIfPresent(files.at(path), links)).toThrow(
     /other\/file is a link|dir\/link is a link/,
@@ -51,7 +51,7 @@ test.each([
   ["dir/sub", /sub is not a regular file$/],
   ["dir/sparse", /sparse has more than 16777216 bytes$/],
 ])("readTextFile() refuses %s at once", async (path, message) => {
-  await using files = await someFiles();
+  const files = await someFiles();
   for (const links of everyLinks)
     expect(() => readTextFile(files.at(path), links)).toThrow(message);
 });
