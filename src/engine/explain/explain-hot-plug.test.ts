@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { type HotPlugOutcome, problemsOf } from "#engine/hotplug/reports/outcome.ts";
 import { type HotPlugLab, hotPlugLab } from "#engine/hotplug/testing/hot-plug-lab.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
-import { type EngineLab, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
-import { FakeDevices } from "#engine/testing/fake-devices.ts";
+import { type EngineLab, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, failed, halfway } from "#engine/testing/fake-plugins.ts";
 import { missing } from "#engine/testing/pod-lab.ts";
 import type { Json } from "#lib/json.ts";
@@ -45,15 +44,10 @@ interface Scene {
   /** Attempts after the edit. @default 1 */
   readonly attempts?: number;
   readonly isOff?: boolean;
-  /** Whether hot-plug is off after the attempts. @default false */
-  readonly turnsOff?: boolean;
   readonly finding: string;
   readonly says: string | RegExp;
   readonly shows: readonly string[];
 }
-
-const refusesVlan = ({ plugins }: EngineLab): void =>
-  plugins.script("macvlan ADD", failed(7, "no such VLAN"));
 
 test.each<[title: string, Scene]>([
   [
@@ -82,35 +76,11 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
-    "an annotation that is no JSON, without hot-plug",
-    {
-      ...{ start: "a,b", edit: "[{", finding: "InvalidAnnotation", isOff: true },
-      says: /Correct the annotation, and create the pod again if it runs without hot-plug; the pod keeps its networks until then\.$/,
-      shows: ["net1 default/a: ", "net2 default/b: "],
-    },
-  ],
-  [
-    "two elements with one interface",
-    {
-      ...{ start: "a", edit: "a@x1,b@x1", finding: "InterfaceNameTaken" },
-      says: /^Could not plug default\/b \(x1\): interface x1 is requested by network default\/a and by network default\/b\. Give each network/,
-      shows: ["- default/a: plug", "- default/b: plug", "net1 default/a: unplug"],
-    },
-  ],
-  [
     "an unknown key",
     {
       ...{ start: "a", edit: [{ name: "a", mtu: 9000 }], finding: "UnknownKey" },
       says: /Correct or remove the key in the annotation, which Plexus ignores, and create the pod again if it runs without hot-plug\.$/,
       shows: ["net1 default/a: "],
-    },
-  ],
-  [
-    "a network that cannot take the place of another one",
-    {
-      ...{ start: "a@x1", edit: "b@x1", finding: "PluginFailed", prepare: refusesVlan },
-      says: /^Could not plug default\/b \(x1\): .*no such VLAN\. .*; plexusd tries again in 37 s\.$/,
-      shows: ["- default/b: plug"],
     },
   ],
   [
@@ -141,36 +111,6 @@ test.each<[title: string, Scene]>([
       prepare: ({ plugins }) => plugins.script("bridge DEL", failed(7, "busy")),
       says: /^Could not unplug default\/a \(net1\): .*busy\. .*; plexusd tries again in 37 s\.$/,
       shows: ["net2 default/b: ", "net1 default/a: unplug"],
-    },
-  ],
-  [
-    "a default route that the running pod cannot get",
-    {
-      ...{ start: "a", edit: [{ name: "a" }, { name: "b", "default-route": ["10.0.0.1"] }] },
-      finding: "InvalidRequest",
-      says: /^Could not plug default\/b: a running pod keeps its default route/,
-      shows: ["net1 default/a: ", "- default/b: plug"],
-    },
-  ],
-  [
-    "a device that the pod was not allocated",
-    {
-      ...{ start: "a", edit: "a,vf@x1", finding: "DeviceNotAllocated" },
-      prepare: ({ source }) => {
-        const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
-        source.addNad("default/vf", network("net-vf", "bridge"), resource);
-      },
-      says: /^Could not plug default\/vf \(x1\): its definition needs a device .* create the pod again; /,
-      shows: ["net1 default/a: ", "- default/vf: plug"],
-    },
-  ],
-  [
-    "an interface that something else has made",
-    {
-      ...{ start: "a", edit: "a,b@net2", finding: "InterfaceNameTaken" },
-      prepare: ({ kernel }) => kernel.addLink(netns, "net2"),
-      says: /^Could not plug default\/b \(net2\): .*exists in the pod's network namespace\. Give each network in the annotation an interface name that nothing else in the pod has; plexusd tries again in 37 s\.$/,
-      shows: ["net1 default/a: ", "- default/b: plug"],
     },
   ],
   [
@@ -230,19 +170,6 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
-    "a network that could be neither plugged nor detached, then without hot-plug",
-    {
-      ...{ start: "", edit: "b", finding: "HotPlugPending" },
-      prepare: (lab) => {
-        lab.plugins.script("macvlan ADD", halfway(lab, failed(7, "no such VLAN")));
-        lab.plugins.script("macvlan DEL", failed(7, "no server answers"));
-      },
-      turnsOff: true,
-      says: /^Network default\/b \(net1\) is not unplugged yet; switch hotPlug on again /,
-      shows: ["- default/b: ", "net1 default/b: unplug"],
-    },
-  ],
-  [
     "an edit that is in effect",
     {
       ...{ start: "a", edit: "a,b", finding: "Attached" },
@@ -251,12 +178,11 @@ test.each<[title: string, Scene]>([
     },
   ],
 ])("explain shows %s of a running pod", async (_, scene) => {
-  const pod = await hotPlugLab(scene.start, {}, { deviceSources: [new FakeDevices()] });
+  const pod = await hotPlugLab(scene.start);
   await scene.prepare?.(pod.lab, pod);
   if (scene.isOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: false };
   let outcome = await pod.edit(scene.edit);
   for (let n = 1; n < (scene.attempts ?? 1); n++) outcome = await pod.again();
-  if (scene.turnsOff === true) pod.lab.config = { ...pod.lab.config, hotPlug: false };
   const explanation = await explain(pod, outcome);
   const { finding, sentence } = explanation.advice;
   expect({ finding, sentence, shows: rows(explanation) }).toEqual({

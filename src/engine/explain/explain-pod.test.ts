@@ -152,16 +152,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     "within 5000 ms",
   ],
   [
-    "an API server that became unavailable as ApiUnavailable",
-    {
-      ...never,
-      before: (lab) => {
-        lab.source.notReady = "the pods of this node have not been listed yet";
-      },
-    },
-    "not been listed yet",
-  ],
-  [
     "a pod that was replaced as PodReplaced",
     { before: (lab) => lab.source.removePod("default/web") },
     "deleted or replaced",
@@ -247,15 +237,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     "new sandbox",
   ],
   [
-    "an annotation that changed after the ADD as AnnotationChanged",
-    {
-      after: (lab) => lab.source.addNad("default/net-b", network("net-b", "macvlan")),
-      pod: { phase: "Running", annotations: { [networksAnnotation]: "net-a,net-b" } },
-    },
-    "without network default/net-b",
-    "create it again",
-  ],
-  [
     "an annotation that was edited and is not in effect yet as HotPlugPending",
     {
       before: (lab) => {
@@ -289,18 +270,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     "Could not detach default/net-a (net1)",
     '"macvlan"',
     "the runtime retries the DEL",
-  ],
-  [
-    "a pod whose teardown error is only in its record as PluginMissing",
-    {
-      after: ({ records }) => {
-        const lastError = 'no plugin "macvlan"';
-        const teardown = { ...begunTeardown("t"), lastError, reason: "PluginMissing" } as const;
-        records.change(() => ({ teardown }));
-      },
-      pod: { phase: "Running", isTerminating: true },
-    },
-    "Could not detach the pod: ",
   ],
 ])("explain reports %s", async (...[title, scenario, ...says]) => {
   await expectAdvice(scenario, { finding: findingOf(title), says });
@@ -410,14 +379,6 @@ test.each<[title: string, Scenario, says: string]>([
     "whose definition was deleted as NoNetworkFound",
     deleted,
     "The pod runs, but will not start again: there is no NetworkAttachmentDefinition default/net-a, which the pod asks for. Create the definition",
-  ],
-  [
-    "whose plugin was removed as PluginMissing",
-    {
-      ...running,
-      after: (lab) => lab.plugins.setLookup("macvlan", { outcome: "missing", message: "" }),
-    },
-    'will not start again: failed to find plugin "macvlan"',
   ],
   [
     "during an outage of the API server as Attached",
