@@ -657,11 +657,6 @@ function ofNerdctl({ pod: _, attachments, ...container }: AttachmentRecord): Att
   return { ...container, attachments: attachments.map((each) => ({ ...each, cniArgs: [] })) };
 }
 
-const attempted = (record: AttachmentRecord): AttachmentRecord => ({
-  ...record,
-  attachments: record.attachments.map((each) => ({ ...each, state: "attempted" })),
-});
-
 test.for<[string, AttachmentRecord, RegExp]>([
   [
     "a container of nerdctl",
@@ -674,24 +669,9 @@ test.for<[string, AttachmentRecord, RegExp]>([
     /not be detached: 1 \(c-db\); c-db: its teardown failed 2 times/,
   ],
   [
-    "a pod of a manifest, which cnitool attached",
-    { ...ofNerdctl(recordOf("db", ["cbr0"])), pod: { namespace: "default", name: "db", uid: "u" } },
-    /Plexus: 1 \(default\/db\)/,
-  ],
-  [
     "a pod with only the default network whose DEL failed",
     { ...recordOf("web", ["cbr0"]), teardown: busy },
     /not be detached: 1 \(default\/web\); default\/web: its teardown failed 2 times/,
-  ],
-  [
-    "a pod with only the default network whose ADD did not end",
-    attempted(recordOf("web", ["cbr0"])),
-    /not be detached: 1 \(default\/web\); .* did not end/,
-  ],
-  [
-    "a pod that has chosen another default network",
-    recordOf("web", ["blue"]),
-    /Plexus: 1 \(default\/web\)/,
   ],
   [
     "a pod that another list attached",

@@ -6,7 +6,6 @@ import { makeNode } from "#daemon/cni-conf/testing/node.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
-import { type AttachmentRecord, begunTeardown } from "#engine/record/record.ts";
 import { FakeRecords } from "#engine/testing/fake-records.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
@@ -37,12 +36,6 @@ function attached(...networks: readonly string[][]): Listed {
     })),
   }));
   return { records: records as never, damaged: [] };
-}
-
-/** A record of a pod with the primary's network only, changed. */
-function changed(changes: Partial<AttachmentRecord>): Listed {
-  const { records, damaged } = attached(["k8s"]);
-  return { records: records.map((record) => ({ ...record, ...changes })), damaged };
 }
 
 /** One of nerdctl: no CNI_ARGS name the sandbox. */
@@ -114,22 +107,10 @@ test("handBackNode() removes an agent's copy of Plexus's file, which pods would 
   expect(await readdir(conf)).toEqual(["10-calico.conflist", "87-nerdctl.conflist"]);
 });
 
-test.for<[string, Listed]>([
-  ["a container of nerdctl", ofNerdctl("k8s")],
-  ["a container of nerdctl with several networks", ofNerdctl("k8s", "red")],
-  ["a pod whose DEL failed", changed({ teardown: begunTeardown("2026-01-01T00:00:00.000Z") })],
-  [
-    "a pod whose ADD did not end",
-    changed({
-      attachments: attached(["k8s"]).records.flatMap(({ attachments }) =>
-        attachments.map((each) => ({ ...each, state: "attempted" as const })),
-      ),
-    }),
-  ],
-])("handBackNode() keeps the record of %s, which the primary CNI may leave", async ([, listed]) => {
+test("handBackNode() keeps the record of a container of nerdctl, which the primary CNI may leave", async () => {
   const { handBack, events, finished, conf } = await makeServedNode();
   const { records } = attached([], ["k8s"]);
-  await handBack({ records: [...listed.records, ...records.slice(1)], damaged: [] });
+  await handBack({ records: [...ofNerdctl("k8s").records, ...records.slice(1)], damaged: [] });
   expect(events).toEqual([handedBack]);
   expect(await readdir(conf)).toEqual(["10-calico.conflist"]);
   expect(finished).toEqual(["c-1"]);
@@ -155,16 +136,6 @@ test.for<[string, Listed, RegExp]>([
     "a pod has an additional network",
     attached(["k8s"], ["k8s", "red"]),
     /only Plexus can detach are attached: 1 \(default\/pod-1\)\. New pods/,
-  ],
-  [
-    "a pod has chosen another default network",
-    attached(["blue"]),
-    /attached: 1 \(default\/pod-0\)/,
-  ],
-  [
-    "a pod was attached by another list",
-    changed({ listName: "plexus" }),
-    /attached: 1 \(default\/pod-0\)/,
   ],
   [
     "a record is damaged",
