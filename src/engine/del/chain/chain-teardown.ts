@@ -82,8 +82,6 @@ class ChainTeardown {
   readonly #rest: FailedDel[] = [];
   /** The DEL of the plugin that ended the ADD: those before it never ran. */
   readonly #endedAdd: DelegateCall | undefined;
-  /** How many plugins have succeeded before the first that has not. */
-  #done = 0;
 
   constructor(ctx: CallContext, chain: ChainToDetach) {
     const { calls, attachment, netns } = chain;
@@ -97,17 +95,20 @@ class ChainTeardown {
 
   async run(): Promise<void> {
     let mayHaveRun = this.#endedAdd === undefined;
-    for (const [position, call] of this.#chain.calls.entries()) {
+    let areAllDone = true;
+    for (const call of this.#chain.calls) {
       mayHaveRun ||= call === this.#endedAdd;
       const held = await this.#heldOf(call);
       if (held !== undefined) {
         await this.#leaveDevice(call, held);
+        areAllDone = false;
         continue;
       }
       const isLeft = wouldTakeShaping(call, this.#chain);
       const failed = isLeft ? undefined : await this.#detach(call);
       if (failed !== undefined && mayHaveRun) await this.#handle(failed);
-      this.#noteDone(position);
+      areAllDone &&= this.#rest.length === 0;
+      if (areAllDone) this.#chain.onPluginDone?.();
     }
     await this.#giveUp();
   }
@@ -126,12 +127,6 @@ class ChainTeardown {
     const { ifName, record } = this.#chain;
     const { isAnothers } = await othersAt(this.#ctx, { ifName, netns: this.#netns }, record);
     if (isAnothers) this.#netns = "";
-  }
-
-  #noteDone(position: number): void {
-    if (position !== this.#done || this.#rest.length > 0) return;
-    this.#done++;
-    this.#chain.onPluginDone?.();
   }
 
   /**
