@@ -478,6 +478,20 @@ test("an update that compacts the file keeps the mark of a DEL that begins meanw
   await expect.poll(openFiles).toEqual([]);
 });
 
+test("an update that compacts the file keeps the mark of a DEL that has begun", async ({
+  stored,
+}) => {
+  await chmod(fileOf(), 0o1600);
+  const long = { ...recordOf("c1"), listName: "x".repeat(60_000) };
+  const inodes = new Set<number>();
+  for (let i = 0; i < 12; i++) {
+    await stored.update(long, plan);
+    inodes.add((await lstat(fileOf())).ino);
+  }
+  expect(inodes.size).toBeGreaterThan(1);
+  expect((await lstat(fileOf())).mode).toBe(0o101600);
+});
+
 test("load() and list() report an unfinished teardown for a record that the shim marked, unless it has its own", async () => {
   const store = await storeWithRecord();
   const before = Date.now();
