@@ -19,11 +19,12 @@ import type { Cluster } from "./cluster.ts";
 /** What serves the calls of the container runtime. */
 export type Calls = Pick<
   CallServer,
-  "sandboxHosts" | "notReadyReason" | "ensureReachable" | "drain"
+  "sandboxHosts" | "findByAgent" | "notReadyReason" | "ensureReachable" | "drain"
 >;
 
 export const noCalls: Calls = {
   sandboxHosts: noSandboxHosts,
+  findByAgent: async () => undefined,
   notReadyReason: () => undefined,
   ensureReachable: async () => undefined,
   drain: async () => undefined,

@@ -118,7 +118,7 @@ export type Verdict = (typeof verdicts)[number];
  */
 const findings = {
   ok: [
-    ...["AddedInterface", "Attached", "AttachedByOther", "ChainedPlugins"],
+    ...["AddedInterface", "AgentReady", "Attached", "AttachedByOther", "ChainedPlugins"],
     ...["ConfigInEffect", "DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds"],
     ...["NoLeftovers", "NodeHandedBack", "NothingRequested", "PlexusConfActive", "PodEnded"],
     ...["PodsAttached", "PrimaryNetworkChanged", "Ready", "RemovedInterface", "ShimReady"],
@@ -129,7 +129,7 @@ const findings = {
     ...["StatusPending"],
   ],
   warning: [
-    ...["AddressOutsideRange", "AddressTaken", "AnnotationChanged"],
+    ...["AddressOutsideRange", "AddressTaken", "AgentRefusesPlugins", "AnnotationChanged"],
     ...[
       "AttachmentForgotten",
       "DeviceInUse",

@@ -91,6 +91,17 @@ test("open() locks a sandbox through the idle session, whose task ends with the 
   expect(agent.orders).toEqual([ordered, done]);
 });
 
+test("find() asks through the idle session, which then ends, and not without an agent", async () => {
+  expect(await agents.find(["/opt/cni/bin"], ["ptp", "bridge"])).toBeUndefined();
+  const agent = connected(() => ["found", "", "refused", "a reason"]);
+  expect(await agents.find(["/opt/cni/bin"], ["ptp", "bridge"])).toMatchObject([
+    { outcome: "found" },
+    { outcome: "refused", message: "a reason" },
+  ]);
+  await served[0];
+  expect(agent.orders).toEqual([[String(FrameType.Find), "/opt/cni/bin", "ptp", "bridge"], done]);
+});
+
 test("open() tells the agent that a sandbox is only read", async () => {
   const agent = connected();
   await using _host = await agents.open({ ...sandbox, isInspection: true });

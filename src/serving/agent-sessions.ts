@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import type { Engine } from "#engine/engine.ts";
 import { type Call, namesIn } from "#engine/ports/call.ts";
-import type { CallHost } from "#engine/ports/host.ts";
+import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import {
   noAgentError,
   type SandboxHost,
@@ -64,6 +64,19 @@ export class AgentSessions implements SandboxHosts {
     } catch (error) {
       release();
       throw error;
+    }
+  }
+
+  /** Asks an agent, if one is connected, which plugins it would execute: as {@link CallHost.find}. */
+  async find(
+    ...lookup: Parameters<CallHost["find"]>
+  ): Promise<readonly PluginLookup[] | undefined> {
+    if (this.#connected === 0) return undefined;
+    const { session, release } = await this.#take();
+    try {
+      return await session.find(...lookup);
+    } finally {
+      release();
     }
   }
 

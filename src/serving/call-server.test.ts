@@ -249,6 +249,21 @@ test("an agent executes the teardown of leftovers, stays connected, and ends whe
   expect(await answer).toBeUndefined();
 });
 
+test.each(["", "attach"])("findByAgent() asks a connected agent of kind '%s'", async (kind) => {
+  const server = await listening();
+  expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toBeUndefined();
+  const { orders } = await agent(execResult, { PLEXUS_AGENT: kind });
+  await eventually(async () =>
+    expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toMatchObject([
+      { outcome: "found" },
+    ]),
+  );
+  expect(orders[0]).toBe(FrameType.Find);
+  for (const socket of sockets) socket.destroy();
+  await eventually(() => expect(server.inFlight).toBe(0));
+  expect(await server.findByAgent(["/opt/cni/bin"], ["ptp"])).toBeUndefined();
+});
+
 test.each([
   { left: false, result: execResult, answer: /^nothing is left over\n$/, exitCode: 0 },
   { left: true, result: execResult, answer: /^c1 \(c1@eth0\): detached\n$/, exitCode: 0 },

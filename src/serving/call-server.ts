@@ -31,6 +31,8 @@ export class CallServer {
   readonly #agents = new AgentSessions();
   /** The agents that are connected and may attach networks to running sandboxes. */
   readonly sandboxHosts: SandboxHosts = this.#agents;
+  /** Those without `--attach`. */
+  readonly #leftoverAgents = new Set<ShimSession>();
   #server: UnixSocketServer | undefined;
   /** Aborted when the server drains: agents would stay forever. */
   readonly #stopping = new AbortController();
@@ -51,6 +53,12 @@ export class CallServer {
     });
     return calls;
   }
+
+  /** Asks an agent of either kind, if one is connected: as {@link AgentSessions.find}. */
+  findByAgent: AgentSessions["find"] = (...lookup) => {
+    const [host = this.#agents] = this.#leftoverAgents;
+    return host.find(...lookup);
+  };
 
   get inFlight(): number {
     return this.#calls.size;
@@ -111,6 +119,7 @@ export class CallServer {
         case "attach":
           return await this.#agents.serve(engine, call, { session, stopping });
         case "leftovers":
+          this.#leftoverAgents.add(session);
           return await serveAgent(engine, call, { host: session, stopping });
       }
       const { answer, log, afterAnswer } = await engine.handle(call, session);
@@ -129,6 +138,8 @@ export class CallServer {
       else if (error instanceof ProtocolError)
         logger.error({ err: error }, "a shim violated the protocol");
       else logger.error({ err: error }, "a call could not be served");
+    } finally {
+      this.#leftoverAgents.delete(session);
     }
   }
 }

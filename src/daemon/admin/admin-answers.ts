@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
-import { lookUpPlugin } from "#daemon/cni-conf/plugin-lookup.ts";
+import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
 import { confCondition } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
@@ -24,6 +24,7 @@ import { ifPresent } from "#lib/files/is-absent.ts";
 import { parseStateFileName } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { agentPlugins } from "./agent-plugins.ts";
 import { auxiliaryProblems } from "./auxiliary-chain.ts";
 import type { DevicesByResource } from "./claimed-devices.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
@@ -35,7 +36,7 @@ import { type Refreshed, refreshedAnswer } from "./refreshed.ts";
 interface AdminAnswersOptions
   extends Pick<
     Node,
-    "life" | "engine" | "records" | "cluster" | "confFiles" | "readiness" | "duties"
+    "life" | "engine" | "calls" | "records" | "cluster" | "confFiles" | "readiness" | "duties"
   > {
   /** Devices of resource claims; absent where pods have none. */
   readonly claims: DeviceSource | undefined;
@@ -91,6 +92,7 @@ export class AdminAnswers {
       damagedRecords: listed.damaged.map(({ error }) => error.message),
       setAside: files.filter((name) => parseStateFileName(name)?.kind === "damaged"),
       ofMultus: await this.#leftByMultus(),
+      agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
     });
     return { ...report, conditions: nodeConditions(report) };
   }
@@ -175,9 +177,13 @@ export class AdminAnswers {
 
   /** Plugins that plexusd cannot see from its container count as installed. */
   async #findPlugin(type: string): Promise<PluginLookup> {
-    const { config, confFiles: files } = this.#options;
-    const presence = await lookUpPlugin(type, { ...config.current().nodeConf, files });
+    const presence = await lookUpPlugin(type, this.#pluginSearch());
     return presence.kind === "missing" ? { outcome: "missing", message: "" } : { outcome: "found" };
+  }
+
+  #pluginSearch(): PluginSearch {
+    const { config, confFiles: files } = this.#options;
+    return { binDirs: config.current().nodeConf.binDirs, files };
   }
 }
 

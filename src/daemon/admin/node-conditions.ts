@@ -34,6 +34,7 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
     records: records(report),
     Multus: leftByMultus(report),
     "attaching pods": additions(report),
+    "plexus agent": agent(report),
   };
   return Object.entries(parts).flatMap(([check, all]) => all.map((each) => ({ check, ...each })));
 }
@@ -110,6 +111,15 @@ function additions(report: NodeReport): Condition[] {
     const text = `${what}: ${where}${reason}: ${shortened(message, 200)}`;
     return found(reason, text, step?.replace("NODE", node));
   });
+}
+
+/** Whether the agent, where there is one, runs what the container runtime runs. */
+function agent({ agent: answer, dirs }: NodeReport): Condition[] {
+  if (answer === undefined) return [];
+  if (answer.refused.length === 0)
+    return [found("AgentReady", `runs every plugin of ${dirs.binDirs.join(", ")}`)];
+  const text = `plugs and detaches nothing with ${named(answer.refused)}, which the container runtime runs: ${answer.why}`;
+  return [found("AgentRefusesPlugins", text)];
 }
 
 const namedMax = 5;

@@ -3,6 +3,7 @@ import type { Setting } from "#daemon/config/settings.ts";
 import type { FailedAdds } from "#engine/explain/call-history.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { LifeState } from "#serving/life.ts";
+import type { AgentPlugins } from "./agent-plugins.ts";
 import type { MultusLeftovers } from "./multus-leftovers.ts";
 
 /** The status of plexusd and its node: the answer to `/node`. */
@@ -46,6 +47,8 @@ export interface NodeStatus {
   /** The names of files of records that a DEL could not read, and has set aside. */
   readonly setAside: readonly string[];
   readonly ofMultus: MultusLeftovers;
+  /** Absent if no `plexus agent` answers, or plexusd sees no plugins. */
+  readonly agent?: AgentPlugins;
   /** What `doctor` prints. */
   readonly conditions: readonly NodeCondition[];
 }
