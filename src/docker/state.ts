@@ -7,7 +7,6 @@ const json = z.custom<JsonObject>(isJsonObject);
 
 const ipamData = z.array(
   z.object({
-    AddressSpace: z.string().optional(),
     Gateway: z.string().optional(),
     Pool: z.string().optional(),
   }),

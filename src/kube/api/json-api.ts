@@ -36,11 +36,12 @@ export function pathOf(server: URL, { path, query = {} }: ApiRequest): string {
   return `${prefix}${path}${pairs.length === 0 ? "" : `?${pairs.join("&")}`}`;
 }
 
-/** The headers of a request, without the client's credentials. */
-export function headersOf(request: ApiRequest): Record<string, string> {
+/** The headers of a request; `ownToken` is the client's. */
+export function headersOf(request: ApiRequest, ownToken?: string): Record<string, string> {
   const { accept = "application/json", contentType = "application/json" } = request;
+  const { token = ownToken } = request;
   const type = request.body === undefined ? {} : { "content-type": contentType };
-  const bearer = request.token === undefined ? {} : { authorization: `Bearer ${request.token}` };
+  const bearer = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return { "user-agent": "plexus", accept, ...type, ...bearer };
 }
 

@@ -83,10 +83,7 @@ export class FetchClient implements JsonApi {
     if (request.isRepeated) this.#mayReuse = false;
     const init: RequestInit & { readonly tls: object } = {
       method: request.method ?? "GET",
-      headers: {
-        ...headersOf(request),
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
-      },
+      headers: headersOf(request, token),
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
       // The credentials are for this server only.
       redirect: "manual",
