@@ -76,14 +76,6 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
-    "an unknown key",
-    {
-      ...{ start: "a", edit: [{ name: "a", mtu: 9000 }], finding: "UnknownKey" },
-      says: /Correct or remove the key in the annotation, which Plexus ignores, and create the pod again if it runs without hot-plug\.$/,
-      shows: ["net1 default/a: "],
-    },
-  ],
-  [
     "a default route that the running pod keeps",
     {
       ...{ start: [{ name: "a", "default-route": [] }], edit: "b" },

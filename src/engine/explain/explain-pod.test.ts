@@ -227,11 +227,6 @@ test.each<[title: string, Scenario, ...says: string[]]>([
     "a DHCP server",
   ],
   [
-    "a pod whose ADD has hardly begun as BeingAttached",
-    unfinished(() => undefined),
-    "default/net-a",
-  ],
-  [
     "a pod whose ADD was interrupted as AddInterrupted",
     unfinished((lab) => lab.advance(30_000)),
     "new sandbox",

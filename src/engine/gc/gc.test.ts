@@ -423,12 +423,6 @@ test("gc() continues after failures and returns all of them; what failed stays r
   expect(Object.keys(passedAsValid(lab)).sort()).toEqual(["bridge", "ptp", "tuning"]);
 });
 
-test("gc() returns a single failure with its own code", async () => {
-  const lab = await pods("c1");
-  lab.plugins.script("tuning GC", failed(130, "no sysctl"));
-  expect((await lab.gc(["c1"])).json).toMatchObject({ code: 130 });
-});
-
 test("gc() reports a default network that it cannot find, and runs GC in the others", async () => {
   const lab = await pods("c1");
   lab.conf = { clusterNetwork: "gone" };
