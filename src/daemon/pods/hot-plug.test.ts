@@ -327,14 +327,6 @@ test("pods of one network leave the others of their namespace their share", asyn
   expect(seen.at(-1)).toBe("web has a session");
 });
 
-test("a pod does not wait for another one", async () => {
-  const { deliver, seen, gates } = makeQueue();
-  gates.push(new Promise(() => undefined));
-  await deliver("slow", "a");
-  await deliver("web", "a");
-  expect(seen).toEqual(["slow a", "web a"]);
-});
-
 test("a pod that is gone or was replaced is forgotten", async () => {
   const { deliver, seen, answers, queue } = makeQueue();
   answers.push("failed", "failed");

@@ -296,7 +296,6 @@ test.each<[title: string, Scenario, says: string]>([
 test.each([
   ["PluginFailed", "the flux capacitor is empty", "Correct what the plugin's message", 999],
   ["IncompatibleCniVersion", "incompatible CNI versions; config is 1.0.0", "Set a cniVersion", 1],
-  ["MasterMissing", "Link not found", "Set the definition's master or device to an interface", 999],
 ] as const)("%s explains: %s", async (...[finding, message, step, code]) => {
   const start = 'Could not attach default/net-a (net1): plugin type="macvlan" failed (add): ';
   const says = [`${start}${message}. ${step}`];
