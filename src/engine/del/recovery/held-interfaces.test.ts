@@ -4,19 +4,8 @@ import { attachedPod, web } from "#engine/testing/pod-lab.ts";
 
 /* A DEL without a record in a namespace where other records have interfaces. */
 
-const second = { containerId: "c1", ifName: "eth1" };
-const ofSecond = { ...web, env: { CNI_IFNAME: "eth1" } };
-
 /** A pod in ptp on eth0 and bridge on net1. */
 const attached = (): Promise<EngineLab> => attachedPod("a", { a: ["bridge"] });
-
-/** The same, attached by a second list to ptp on eth1 and again to bridge, on net2. */
-async function attachedTwice(): Promise<EngineLab> {
-  const lab = await attached();
-  expect(await lab.add(ofSecond)).toMatchObject({ exitCode: 0 });
-  lab.plugins.calls.length = 0;
-  return lab;
-}
 
 test.each<["the same" | "another", record: "usable" | "damaged" | "damaged with its plan"]>([
   ["the same", "usable"],
@@ -37,12 +26,4 @@ test.each<["the same" | "another", record: "usable" | "damaged" | "damaged with 
   expect(await lab.del(web)).toMatchObject({ exitCode: 0 });
   const isLost = state === "damaged with its plan";
   expect(lab.plugins.log()).toEqual([...(isLost ? [] : ["bridge DEL net1"]), "ptp DEL eth0"]);
-});
-
-test.each(["lost", "damaged"])("DEL of a second, %s record is of one network", async (state) => {
-  const lab = await attachedTwice();
-  if (state === "damaged") lab.records.damage(second, "both");
-  else lab.records.lose(second);
-  expect(await lab.del(ofSecond)).toMatchObject({ exitCode: 0 });
-  expect(lab.plugins.log()).toEqual(["ptp DEL eth1"]);
 });
