@@ -6,6 +6,7 @@ import type { Script } from "#kube/testing/responses.ts";
 import { startAdapter, startSyncedAdapter, whenSynced } from "#kube/testing/start-adapter.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 
 const web = { namespace: "default", name: "web" };
 const webWithUid = { ...web, uid: "uid-of-web" };
@@ -64,8 +65,8 @@ test("LIST and WATCH request only metadata of this node's pods", async ({ api, k
 
 /** A pod in the API server: its UID and optionally one annotation. */
 type KnownPod = readonly [uid: string, annotation?: string, value?: string];
-const file: KnownPod = ["mirror", "kubernetes.io/config.source", "file"];
-const mirror: KnownPod = ["mirror", "kubernetes.io/config.mirror", "0123456789abcdef"];
+const mirror: KnownPod = ["mirror", mirrorAnnotation, "of-kubelet"];
+const former: KnownPod = ["former", mirrorAnnotation, "of-former"];
 const ofApi: KnownPod = ["mirror", "kubernetes.io/config.source", "api"];
 
 test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | undefined]>([
@@ -79,8 +80,21 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
     undefined,
   ],
   ["finds the new pod when only the cache still has the old one", ["u1"], ["u2"], "u2", "u2"],
-  ["accepts another UID on a static pod of a file", file, file, "of-kubelet", "mirror"],
-  ["accepts another UID on the mirror of a static pod", mirror, mirror, "of-kubelet", "mirror"],
+  [
+    "finds the mirror of a static pod, which has another UID",
+    mirror,
+    mirror,
+    "of-kubelet",
+    "mirror",
+  ],
+  [
+    "finds the new mirror when only the cache still has the old one",
+    former,
+    mirror,
+    "of-kubelet",
+    "mirror",
+  ],
+  ["does not take the mirror of a former static pod", former, former, "of-kubelet", undefined],
   ["does not treat config.source=api as a static pod", ofApi, ofApi, "of-kubelet", undefined],
 ])("getPod() %s", async ([, cached, live, uid, found], { api }) => {
   const objectOf = ([known, key, value = ""]: KnownPod): JsonObject =>
@@ -91,7 +105,7 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
   const pod = await kube.source.getPod({ ...web, uid }, {});
   expect(pod?.uid).toBe(found);
   expect(pod?.isStatic ?? false).toBe(found === "mirror");
-  expect(api.seen.filter(isGet("web"))).toHaveLength(found === "mirror" ? 0 : 1);
+  expect(api.seen.filter(isGet("web"))).toHaveLength(cached === mirror ? 0 : 1);
 });
 
 test.for<[string, string, string | undefined]>([

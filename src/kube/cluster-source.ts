@@ -4,7 +4,7 @@ import type { WatchCache } from "#kube/watch/watch-cache.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
-import { nodeNameOf } from "#npwg/object-meta.ts";
+import { nodeNameOf, runtimeUid } from "#npwg/object-meta.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 
@@ -101,7 +101,7 @@ export class ApiClusterSource implements ClusterSource {
   }
 }
 
-/** The mirror of a static pod has a UID that differs from the kubelet's. */
-function isThePod(pod: Pod, identity: CalledPod): boolean {
-  return identity.uid === undefined || pod.isStatic || pod.uid === identity.uid;
+/** A mirror that the kubelet is about to replace is of the former static pod. */
+function isThePod(pod: Pod, { uid }: CalledPod): boolean {
+  return uid === undefined || runtimeUid(pod) === uid;
 }
