@@ -35,7 +35,7 @@ const added: CallRecord = { command: "ADD", at };
 const addFailed: CallRecord = { command: "ADD", at, message: "no lease" };
 const failedLater: CallRecord = { ...addFailed, at: "2026-01-01T00:01:00Z" };
 const deleted: CallRecord = { command: "DEL", at };
-const delFailed: CallRecord = { command: "DEL", at, message: "busy" };
+const delFailed: CallRecord = { command: "DEL", containerId: "c1", at, message: "busy" };
 const owing = { ...record, teardownError: "is stuck" };
 
 const step = "Correct what the plugin's message names, in the definition or on the node";
@@ -81,7 +81,12 @@ test.each<[title: string, Facts, sentence: string]>([
     { ...unrecorded, pod: terminating, calls: [delFailed] },
     notDetached,
   ],
-  ["whose former sandbox stays", { ...attached, calls: [added, delFailed] }, notDetached],
+  ["whose sandbox stays", { ...attached, calls: [added, delFailed] }, notDetached],
+  [
+    "whose former sandbox stays",
+    { ...attached, calls: [added, { ...delFailed, containerId: "c0" }] },
+    all,
+  ],
   [
     "that was detached, of which plexusd saw no ADD",
     { ...unrecorded, pod: pending, calls: [deleted] },

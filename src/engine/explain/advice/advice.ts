@@ -85,11 +85,15 @@ function ofHostNetwork({ pod, annotation }: Facts): Condition | undefined {
   return { reason: "HostNetwork", message: `${text} and ${what}`, lacksNetworks: true };
 }
 
-/** For a pod that is not terminating, the failed ADD matters more than the DEL after it. */
+/**
+ * For a pod that is not terminating, the failed ADD matters more than the DEL after it. What is left of a former
+ * sandbox is no lack of the present one: doctor names it.
+ */
 function detachFailed({ pod, record, calls }: Facts): Condition | undefined {
   const last = calls.at(-1);
   if (lastAdd(calls)?.message !== undefined && pod.isTerminating !== true) return undefined;
-  const hasFailed = last?.command === "DEL" && last.message !== undefined;
+  const isOfRecord = record === undefined || last?.containerId === record.containerId;
+  const hasFailed = isOfRecord && last?.command === "DEL" && last.message !== undefined;
   const recorded = { message: record?.teardownError, reason: record?.teardownReason };
   const { message, ...failure } = hasFailed ? last : omitUndefined(recorded);
   if (message === undefined || (record === undefined && pod.isTerminating !== true)) {
