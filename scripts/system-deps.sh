@@ -23,6 +23,8 @@ has_plugins() {
 sanitizers() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer,address -x c -o /dev/null -; }
 static_cc() { echo 'int main(void){return 0;}' | cc -static -x c -o /dev/null -; }
 browser() { command -v chromium || command -v google-chrome; }
+# Docker Engine 20.10 is linked with it.
+devmapper() { ls /lib/*/libdevmapper.so.1.02.1; }
 ca_bundle() { [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ]; }
 can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # musl makes the shim small. If it cannot be installed, any compiler that links statically works; the build
@@ -62,6 +64,7 @@ cluster)
   need openssl command -v openssl
   ;;
 docker)
+  need libdevmapper1.02.1 devmapper
   need gcc command -v gcc
   need libc6-dev test -e /usr/include/stdio.h
   ;;

@@ -3,7 +3,7 @@ import { debianRoot, unpackedPackages } from "../cluster/machine/debian.ts";
 
 /** A Docker Engine that the scenarios run on. */
 export interface DockerBuild {
-  /** Of Debian: `release` has Docker Engine 20.10 on Debian 12, `unstable` a current one. */
+  /** Of Debian: `release` is Debian 12 with Docker Engine 20.10, `unstable` has a current one. */
   readonly name: "release" | "unstable";
   /** Directories with dockerd and the programs that it executes. */
   readonly binDirs: readonly string[];
@@ -16,7 +16,8 @@ export async function dockerBuild(name: DockerBuild["name"]): Promise<DockerBuil
     name: `docker-${name}`,
     fromUnstable:
       name === "unstable" ? ["docker.io", "docker-cli", "docker-buildx", "containerd"] : [],
-    // unstable's runc needs a newer C library than Debian 12's.
+    // Also on a newer machine: its packages of 20.10 need no more. unstable's runc needs a newer C library.
+    release: "bookworm",
     fromRelease: name === "unstable" ? ["runc"] : ["docker.io", "containerd", "runc"],
     trials: [
       ["usr/sbin/dockerd", "--version"],

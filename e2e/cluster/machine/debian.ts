@@ -19,8 +19,10 @@ export interface DebianPackages {
   readonly architecture?: string;
   /** Packages of Debian unstable. */
   readonly fromUnstable?: readonly string[];
-  /** Packages of the machine's own release. */
+  /** Packages of {@link release}. */
   readonly fromRelease?: readonly string[];
+  /** A code name. @default the machine's own release */
+  readonly release?: string;
   /**
    * Packages of the release's backports, or of the release where they have none, with all that they depend on and
    * the machine lacks.
@@ -66,7 +68,7 @@ export function unpackedPackages(packages: DebianPackages): Promise<string> {
 
 async function unpackAll(root: string, packages: DebianPackages): Promise<void> {
   const apt = join(root, "apt");
-  const release = await releaseName();
+  const { release = await releaseName() } = packages;
   const { fromUnstable = [], fromRelease = [], trials = [] } = packages;
   const { fromBackports = [], versionedFromBackports = [] } = packages;
   const suites = [
