@@ -173,13 +173,6 @@ test("what the role or a policy rejects is tried again within ten minutes", () =
   expect(times.waitMs("[]")).toBeGreaterThan(200_000);
 });
 
-test("a failed write is logged once", async ({ api, client }) => {
-  api.script({ when: isStatusPatch, answer: 503 });
-  await using lab = webLab(api, client);
-  expect(await shown(lab)).toBeUndefined();
-  expect(lab.logger.at("warn")).toEqual(["status annotation not written"]);
-});
-
 test.for([
   ["asks for more time than an ADD has", 429, { "retry-after": "60" }],
   ["rejects the write of this pod for as long as an ADD waits", 409, {}],
@@ -449,7 +442,7 @@ test("a background write that becomes awaited does not wait there", async ({ api
   expect(await shown(lab)).toBeUndefined();
 });
 
-test("stop() sends pending writes without the backoff, a few times", async ({ api, client }) => {
+test("stop() sends pending writes without backoff, and logs it once", async ({ api, client }) => {
   api.script({ when: isStatusPatch, answer: 503, times: 1000 });
   const retried = { initialMs: 60_000, maxMs: 60_000 };
   await using lab = webLab(api, client, { delays: { retried } });
@@ -458,6 +451,7 @@ test("stop() sends pending writes without the backoff, a few times", async ({ ap
   await lab.publisher.stop(1000);
   expect(patches(api).length).toBeGreaterThan(1);
   expect(patches(api).length).toBeLessThan(9);
+  expect(lab.logger.at("warn")).toEqual(["status annotation not written"]);
 });
 
 test.for([

@@ -37,12 +37,9 @@ test("add() does not look up a pod whose annotations the runtime sends, and publ
   expect([...lab.publisher.published.keys()]).toEqual(["default/web"]);
 });
 
-test.each([
-  ["has no annotations", {}],
-  ["has no annotations, as Go writes it", null],
-])("add() of a pod that %s looks up nothing", async (_name, annotations) => {
+test("add() of a pod that has no annotations, as Go writes it, looks up nothing", async () => {
   const lab = labWithoutPods();
-  expect(await lab.add({ pod, ...annotated(annotations) })).toMatchObject({ exitCode: 0 });
+  expect(await lab.add({ pod, ...annotated(null) })).toMatchObject({ exitCode: 0 });
   expect(lab.source.asked).toEqual([]);
 });
 
