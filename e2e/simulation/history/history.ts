@@ -285,13 +285,15 @@ async function repair(stage: Stage): Promise<void> {
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
   const isReady = (): boolean =>
     stage.isOn && stage.plexusd?.isServing === true && !isStopped() && unsettled(stage) === 0;
-  const { hasList, others } = stage.scenario;
+  const { hasList, mischief, others } = stage.scenario;
   const netnsOf = (id: string): string => podNetns(stage.scenario.runtime, id);
   const unmount = (): void => {
     for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
   };
-  // The pod's next sandbox needs the device, which is in the namespace of the one that the runtime has forgotten.
-  if (others.hasDevices) unmount();
+  // The pod's next sandbox needs the device, which is in the namespace of the one that the runtime has forgotten; or it
+  // is refused, after four of them.
+  const forgotten = mischief.filter(({ kind }) => kind === "sandbox forgotten").length;
+  if (others.hasDevices || forgotten >= 4) unmount();
   if (!(await schedule.until(isReady, endUs)))
     return properties.violate("in the end", `${unsettled(stage)} pods are not settled`);
   const nudge = async (): Promise<void> => {
