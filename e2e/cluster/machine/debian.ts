@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -99,9 +99,14 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
   await rm(apt, { recursive: true });
 }
 
-/** Older releases have files in /bin, /sbin and /lib, which are links to directories of /usr on every machine. */
+/**
+ * Older releases have files in /bin, /sbin and /lib, which are links to directories of /usr on every machine. Newer ones
+ * have a package with the links.
+ */
 async function mergeIntoUsr(root: string): Promise<void> {
-  for (const name of ["bin", "sbin", "lib"].filter((each) => existsSync(join(root, each)))) {
+  const isDirectory = (name: string): boolean =>
+    lstatSync(join(root, name), { throwIfNoEntry: false })?.isDirectory() === true;
+  for (const name of ["bin", "sbin", "lib"].filter(isDirectory)) {
     await run(["cp", "-a", `${name}/.`, `usr/${name}`], { cwd: root });
     await rm(join(root, name), { recursive: true });
   }
