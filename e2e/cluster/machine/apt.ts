@@ -19,7 +19,11 @@ export async function downloadWithDependencies(
 export async function versionedPackage(name: string, env: AptEnvironment): Promise<string> {
   const suite = `APT::Default-Release=${await releaseName()}-backports`;
   const shown = await run(["apt-cache", "-o", suite, "show", "--no-all-versions", name], { env });
-  const found = /^Depends: (\S+) \(= ([^)]+)\)/m.exec(shown);
+  // Newer ones also depend on a package with the kernel's name, linux-base-amd64.
+  const [, dependencies = ""] = /^Depends: (.+)/m.exec(shown) ?? [];
+  const kind = name.slice(0, name.lastIndexOf("-"));
+  const wanted = dependencies.split(", ").find((each) => each.startsWith(`${kind}-`)) ?? "";
+  const found = /^(\S+) \(= ([^)]+)\)/.exec(wanted);
   if (found === null) throw new Error(`cannot find the package that ${name} stands for`);
   return `${found[1]}=${found[2]}`;
 }
