@@ -34,7 +34,7 @@ export async function guestPackages(architecture: GuestArchitecture): Promise<Gu
     const emulator = await unpackedPackages({
       name: "debian-guest",
       fromBackports: ["qemu-system-x86"],
-      versionedFromBackports: ["linux-image-amd64"],
+      kernelsFromBackports: ["linux-image-amd64"],
     });
     return { emulator, kernel: emulator, busybox: join(await debianRoot(), "usr/bin/busybox") };
   }
@@ -46,7 +46,7 @@ export async function guestPackages(architecture: GuestArchitecture): Promise<Gu
     name: "debian-arm64",
     architecture,
     fromBackports: arm64Programs,
-    versionedFromBackports: ["linux-image-arm64"],
+    kernelsFromBackports: ["linux-image-arm64"],
   });
   return { emulator, kernel: programs, busybox: join(programs, "usr/bin/busybox"), programs };
 }

@@ -15,17 +15,19 @@ export async function downloadWithDependencies(
   await run(["apt-get", "install", ...options, ...names], { env });
 }
 
-/** The package that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. */
-export async function versionedPackage(name: string, env: AptEnvironment): Promise<string> {
+/**
+ * The kernel's packages that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. Debian 13 has
+ * the program and the modules in packages of their own.
+ */
+export async function kernelPackages(name: string, env: AptEnvironment): Promise<string[]> {
   const suite = `APT::Default-Release=${await releaseName()}-backports`;
   const shown = await run(["apt-cache", "-o", suite, "show", "--no-all-versions", name], { env });
-  // Newer ones also depend on a package with the kernel's name, linux-base-amd64.
   const [, dependencies = ""] = /^Depends: (.+)/m.exec(shown) ?? [];
-  const kind = name.slice(0, name.lastIndexOf("-"));
-  const wanted = dependencies.split(", ").find((each) => each.startsWith(`${kind}-`)) ?? "";
-  const found = /^(\S+) \(= ([^)]+)\)/.exec(wanted);
-  if (found === null) throw new Error(`cannot find the package that ${name} stands for`);
-  return `${found[1]}=${found[2]}`;
+  const part = /\b(linux-(?:image|binary|modules)-\S+) \(= ([^)]+)\)/g;
+  const parts = [...dependencies.matchAll(part)];
+  const further = parts.map(([, each = ""]) => kernelPackages(each, env));
+  const found = parts.map(([, each, version]) => `${each}=${version}`);
+  return [...new Set([...found, ...(await Promise.all(further)).flat()])];
 }
 
 /**

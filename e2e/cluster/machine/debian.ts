@@ -4,8 +4,8 @@ import { join } from "node:path";
 import {
   archivesOf,
   downloadWithDependencies,
+  kernelPackages,
   releaseName,
-  versionedPackage,
   writeAptConfig,
 } from "./apt.ts";
 import { cachedDirectory } from "./cache.ts";
@@ -28,8 +28,8 @@ export interface DebianPackages {
    * the machine lacks.
    */
   readonly fromBackports?: readonly string[];
-  /** Metapackages of the release's backports: of each the one package of a version that it names, without the rest. */
-  readonly versionedFromBackports?: readonly string[];
+  /** Metapackages of kernels in the release's backports: of each the packages of a version that it names, without the rest. */
+  readonly kernelsFromBackports?: readonly string[];
   /** Proof that the unpacked programs run on this machine's C library; paths below the directory. */
   readonly trials?: readonly Command[];
 }
@@ -60,8 +60,8 @@ export function debianRoot(): Promise<string> {
 /** Returns the root that the packages are unpacked below; none is installed on the machine. */
 export function unpackedPackages(packages: DebianPackages): Promise<string> {
   const { fromUnstable = [], fromRelease = [], fromBackports = [] } = packages;
-  const { name, versionedFromBackports = [] } = packages;
-  const backports = [...fromBackports, ...versionedFromBackports];
+  const { name, kernelsFromBackports = [] } = packages;
+  const backports = [...fromBackports, ...kernelsFromBackports];
   const inputs = [...fromUnstable, "release:", ...fromRelease, ...backports];
   return cachedDirectory(name, inputs, (root) => unpackAll(root, packages));
 }
@@ -70,10 +70,10 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
   const apt = join(root, "apt");
   const { release = await releaseName() } = packages;
   const { fromUnstable = [], fromRelease = [], trials = [] } = packages;
-  const { fromBackports = [], versionedFromBackports = [] } = packages;
+  const { fromBackports = [], kernelsFromBackports = [] } = packages;
   const suites = [
     ...(fromUnstable.length === 0 ? [] : ["sid"]),
-    ...(fromBackports.length + versionedFromBackports.length === 0 ? [] : [`${release}-backports`]),
+    ...(fromBackports.length + kernelsFromBackports.length === 0 ? [] : [`${release}-backports`]),
     release,
   ];
   const env = await writeAptConfig(apt, suites, packages.architecture);
@@ -81,7 +81,7 @@ async function unpackAll(root: string, packages: DebianPackages): Promise<void> 
   const wanted = [
     ...fromUnstable.map((name) => `${name}/sid`),
     ...fromRelease.map((name) => `${name}/${release}`),
-    ...(await Promise.all(versionedFromBackports.map((name) => versionedPackage(name, env)))),
+    ...(await Promise.all(kernelsFromBackports.map((name) => kernelPackages(name, env)))).flat(),
   ];
   if (wanted.length > 0) await run(["apt-get", "download", ...wanted], { env, cwd: apt });
   if (fromBackports.length > 0) await downloadWithDependencies(fromBackports, env);
