@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { copyFile, glob, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
 import { debianRoot } from "../cluster/machine/debian.ts";
 import { run } from "../cluster/machine/run.ts";
@@ -45,29 +45,33 @@ const moduleDirectories = [
 export async function guestImage(architecture: GuestArchitecture = "amd64"): Promise<GuestImage> {
   const packages = await guestPackages(architecture);
   const { emulator, busybox, programs } = packages;
-  const boot = join(packages.kernel, "boot");
-  const kernel = (await readdir(boot)).find((name) => name.startsWith("vmlinuz-"));
-  if (kernel === undefined) throw new Error(`there is no kernel in ${boot}`);
-  const release = kernel.slice("vmlinuz-".length);
+  // Debian moves them to /usr in newer releases, and the program beside them.
+  const found = ["usr/lib/modules", "lib/modules"].map((path) => join(packages.kernel, path));
+  const modules = found.find((path) => existsSync(path));
+  if (modules === undefined) throw new Error(`there are no modules in ${packages.kernel}`);
+  const [release = ""] = await readdir(modules);
+  const places = [
+    join(packages.kernel, `boot/vmlinuz-${release}`),
+    join(modules, release, "vmlinuz"),
+  ];
+  const kernel = places.find((path) => existsSync(path));
+  if (kernel === undefined) throw new Error(`there is no kernel at ${places.join(" or ")}`);
   const init = await readFile(join(import.meta.dirname, "init.sh"));
   const own = await readFile(import.meta.filename);
   const inputs = [packages.kernel, busybox, own, init];
   const files = await cachedDirectory(`guest-${architecture}`, inputs, async (directory) => {
     await copyFile(busybox, join(directory, "busybox"));
-    await copyModules(packages.kernel, directory, release);
+    await copyModules(join(modules, release), directory);
     await makeInitramfs(directory, release, init);
   });
   const initramfs = join(files, "initramfs");
   const layers = { ...(programs === undefined ? {} : { programs }), host: "/" };
-  return { architecture, emulator, kernel: join(boot, kernel), initramfs, files, layers };
+  return { architecture, emulator, kernel, initramfs, files, layers };
 }
 
 /** Modules as busybox loads them: not compressed, with its own index. */
-async function copyModules(packages: string, directory: string, release: string): Promise<void> {
-  // Debian moves them to /usr in newer releases.
-  const found = ["usr/lib/modules", "lib/modules"].map((path) => join(packages, path, release));
-  const source = found.find((path) => existsSync(path));
-  if (source === undefined) throw new Error(`there are no modules of the kernel ${release}`);
+async function copyModules(source: string, directory: string): Promise<void> {
+  const release = basename(source);
   const target = join(directory, "lib/modules", release);
   await mkdir(target, { recursive: true });
   const wanted = moduleDirectories.map((path) => `kernel/${path}`);
