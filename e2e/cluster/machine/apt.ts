@@ -17,13 +17,13 @@ export async function downloadWithDependencies(
 
 /**
  * The kernel's packages that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. Debian 13 has
- * the program and the modules in packages of their own.
+ * the program, the modules and what describes them in packages of their own.
  */
 export async function kernelPackages(name: string, env: AptEnvironment): Promise<string[]> {
   const suite = `APT::Default-Release=${await releaseName()}-backports`;
   const shown = await run(["apt-cache", "-o", suite, "show", "--no-all-versions", name], { env });
   const [, dependencies = ""] = /^Depends: (.+)/m.exec(shown) ?? [];
-  const part = /\b(linux-(?:image|binary|modules)-\S+) \(= ([^)]+)\)/g;
+  const part = /\b(linux-(?:image|base|binary|modules)-\S+) \(= ([^)]+)\)/g;
   const parts = [...dependencies.matchAll(part)];
   const further = parts.map(([, each = ""]) => kernelPackages(each, env));
   const found = parts.map(([, each, version]) => `${each}=${version}`);
