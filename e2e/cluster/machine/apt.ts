@@ -17,7 +17,7 @@ export async function downloadWithDependencies(
 
 /**
  * The kernel's packages that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. Debian 13 has
- * the program, the modules and what describes them in packages of their own.
+ * separate packages of the program, the modules and what describes them.
  */
 export async function kernelPackages(name: string, env: AptEnvironment): Promise<string[]> {
   const suite = `APT::Default-Release=${await releaseName()}-backports`;
