@@ -94,6 +94,7 @@ test.for<[string, KnownPod | undefined, KnownPod | undefined, string, string | u
     "of-kubelet",
     "mirror",
   ],
+  ["finds a mirror by its own UID", mirror, mirror, "mirror", "mirror"],
   ["does not take the mirror of a former static pod", former, former, "of-kubelet", undefined],
   ["does not treat config.source=api as a static pod", ofApi, ofApi, "of-kubelet", undefined],
 ])("getPod() %s", async ([, cached, live, uid, found], { api }) => {

@@ -101,7 +101,7 @@ export class ApiClusterSource implements ClusterSource {
   }
 }
 
-/** A mirror that the kubelet is about to replace is of the former static pod. */
+/** By the pod's UID, or that of the runtime. The kubelet may be about to replace a former static pod's mirror. */
 function isThePod(pod: Pod, { uid }: CalledPod): boolean {
-  return uid === undefined || runtimeUid(pod) === uid;
+  return uid === undefined || pod.uid === uid || runtimeUid(pod) === uid;
 }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import { FakeMultusFiles } from "#engine/testing/fake-files.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { multusLeftovers } from "./multus-leftovers.ts";
 
 /* By the files that Multus 4.3.0 wrote for a pod `default/web`. */
@@ -22,7 +23,16 @@ test.each([
   { when: "its pod runs", pods: [web], left: [] },
   { when: "its pod is gone", pods: [], left: [containerId] },
   { when: "another pod has the name", pods: [{ ...web, uid: "u2" }], left: [containerId] },
-  { when: "its pod is static", pods: [{ ...web, uid: "mirror", isStatic: true }], left: [] },
+  {
+    when: "its pod is static",
+    pods: [{ ...web, uid: "mirror", annotations: { [mirrorAnnotation]: "u1" } }],
+    left: [],
+  },
+  {
+    when: "its static pod was replaced",
+    pods: [{ ...web, uid: "mirror", annotations: { [mirrorAnnotation]: "u2" } }],
+    left: [containerId],
+  },
   { when: "its UID is not cached, and its pod runs", pods: [web], cached: [withoutUid], left: [] },
   { when: "its UID is not cached", pods: [], cached: [withoutUid], left: [containerId] },
   { when: "nothing is cached of it", pods: [], cached: [], left: [] },

@@ -12,6 +12,7 @@ import {
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import { missing, podLab, web } from "#engine/testing/pod-lab.ts";
 import { eventually } from "#lib/testing/eventually.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 test("add() attaches the default network first, then the requested ones in order; status and event list all [N-6.2] [N-4a] [N-6a] [N-5.2a] [N-5.3.5b] [N-4.2b]", async () => {
@@ -437,9 +438,12 @@ test.each([
   expect(lab.journal).toEqual([]);
 });
 
-test("add() accepts any UID for a static pod, and publishes the status on its mirror pod", async () => {
+test("add() finds a static pod by the UID that its mirror names, and publishes the status on the mirror", async () => {
   const lab = podLab("");
-  lab.source.addPod({ name: "etcd", namespace: "kube-system", uid: "mirror", isStatic: true });
+  const annotations = { [mirrorAnnotation]: "file-hash" };
+  const mirror = { namespace: "kube-system", uid: "mirror", annotations, isStatic: true };
+  lab.source.addPod({ name: "etcd", ...mirror });
+  expectError(await lab.add({ pod: "kube-system/etcd/another-hash" }), 11, "there is no pod");
   await lab.add({ pod: "kube-system/etcd/file-hash" });
   expect(lab.records.writes[0]?.record.pod?.uid).toBe("mirror");
   expect([...lab.publisher.published.keys()]).toEqual(["kube-system/etcd"]);

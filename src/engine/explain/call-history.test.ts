@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
 import type { Call } from "#engine/ports/call.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { CallHistory } from "./call-history.ts";
 
 const pod = { namespace: "default", name: "web" };
@@ -19,7 +20,8 @@ test("a StatefulSet's new pod has no calls of the old one, and nothing of it is 
   expect(history.of(other!)).toEqual([{ command: "ADD", at }]);
   expect(history.failedAdds(at, ({ uid }) => uid === "u2")).toEqual([]);
   // The mirror of a static pod has another UID than the runtime's calls.
-  expect(history.of({ ...pod, uid: "u3", isStatic: true })).toHaveLength(1);
+  const mirror = (uid: string) => ({ ...pod, uid: "u3", annotations: { [mirrorAnnotation]: uid } });
+  expect([history.of(mirror("u2")).length, history.of(mirror("u4")).length]).toEqual([1, 0]);
 });
 
 test("a history has at most 1000 characters of an error", () => {

@@ -9,6 +9,7 @@ import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { ended, exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { Condition } from "#lib/condition.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { requestsOf } from "./attached-network.ts";
 import type { ExplainOptions } from "./explain-pod.ts";
@@ -615,7 +616,11 @@ test.each<[title: string, Partial<PodState>, containerId: string | undefined, fi
   ["a pod that was created again", { uid: "uid-0" }, undefined, "NotAttachedYet"],
   [
     "the new mirror of a static pod",
-    { uid: "uid-0", isStatic: true, phase: "Running" },
+    {
+      uid: "uid-0",
+      annotations: { [networksAnnotation]: "net-a", [mirrorAnnotation]: "uid-1" },
+      phase: "Running",
+    },
     "c2",
     "Attached",
   ],

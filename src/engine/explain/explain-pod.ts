@@ -141,8 +141,7 @@ async function recordsByAge(
   name: PodName,
   current: PodState | undefined,
 ): Promise<AttachmentRecord[]> {
-  const uid = current?.isStatic === true ? undefined : current?.uid;
-  const found = await recordsOf(records, omitUndefined({ ...name, uid }));
+  const found = await recordsOf(records, current ?? name);
   return found.toSorted(byAge(bootId()));
 }
 

@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 import type { DelegateOutcome } from "#cni/runtime/delegate.ts";
 import { readCall } from "#engine/ports/call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
+import { calledUid } from "#engine/record/record.ts";
 import { EngineLab, type LabOptions, network } from "#engine/testing/engine-lab.ts";
 import { ended, failed } from "#engine/testing/fake-plugins.ts";
+import { mirrorAnnotation } from "#npwg/object-meta.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 
 const minute = 60_000;
@@ -526,8 +528,12 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
     alsoGone(({ source }) => Object.assign(source, { failure: new Error("API server away") })),
   ],
   [
-    "its pod is static",
-    alsoGone(({ source }) => source.addPod({ name: "c1", uid: "of-the-mirror", isStatic: true })),
+    "its pod is static, and has a new mirror",
+    alsoGone(({ source, records }) => {
+      const uid = calledUid(records.writes.at(-1)!.record) ?? "";
+      const annotations = { [mirrorAnnotation]: uid };
+      source.addPod({ name: "c1", uid: "of-the-mirror", annotations, isStatic: true });
+    }),
   ],
   [
     "it has no pod, and its namespace is gone",

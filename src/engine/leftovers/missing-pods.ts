@@ -1,5 +1,5 @@
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
+import { type AttachmentRecord, calledUid } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 
 /** How long a pod must be absent before its sandbox is a leftover. */
@@ -33,12 +33,15 @@ export class MissingPods {
   }
 
   /** A pod is not absent when the source is not ready or fails. */
-  async #isAbsent({ pod }: AttachmentRecord): Promise<boolean> {
+  async #isAbsent(record: AttachmentRecord): Promise<boolean> {
     const { source } = this.#deps;
+    const { pod } = record;
     if (source === undefined || pod === undefined) return false;
     try {
       if (source.notReadyReason() !== undefined) return false;
-      return (await source.getPod(pod, {})) === undefined;
+      // The mirror of a static pod may have been made anew.
+      const uid = calledUid(record) ?? pod.uid;
+      return (await source.getPod({ ...pod, uid }, {})) === undefined;
     } catch {
       return false;
     }

@@ -2,6 +2,7 @@ import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/clust
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { runtimeUid } from "#npwg/object-meta.ts";
 
 /** Pods and definitions in memory, with a list of what was asked. */
 export class FakeSource implements ClusterSource {
@@ -44,8 +45,8 @@ export class FakeSource implements ClusterSource {
     this.asked.push(`pod ${identity.namespace}/${identity.name}`);
     if (this.failure !== undefined) throw this.failure;
     const pod = this.#pods.get(`${identity.namespace}/${identity.name}`);
-    if (pod === undefined || pod.isStatic || identity.uid === undefined) return pod;
-    return pod.uid === identity.uid ? pod : undefined;
+    if (pod === undefined || identity.uid === undefined) return pod;
+    return [pod.uid, runtimeUid(pod)].includes(identity.uid) ? pod : undefined;
   }
 
   knownPod({ namespace, name }: PodName): Pod | undefined {
