@@ -19,7 +19,7 @@ export interface GuestPackages {
 /** What tests of e2e/netns run, and what builds the shim. */
 const arm64Programs = [
   ...["bash", "busybox-static", "coreutils", "dash", "diffutils", "findutils", "grep", "procps"],
-  ...["mount", "sed", "util-linux", "gcc", "libc-bin", "libc6-dev", "make", "musl-tools"],
+  ...["dpkg", "mount", "sed", "util-linux", "gcc", "libc-bin", "libc6-dev", "make", "musl-tools"],
   ...["containernetworking-plugins", "iproute2", "iptables", "iputils-ping", "nftables"],
   // Of Node.
   ...["libatomic1", "libstdc++6"],
