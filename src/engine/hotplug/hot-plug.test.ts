@@ -226,7 +226,7 @@ test("hotPlug() leaves to an engine what had a plugged device before [H-18]", as
   const own = (await records.load(sandbox))?.record as AttachmentRecord;
   const attachments = own.attachments.map((each) => ({
     ...each,
-    device: { id, resourceName: "vendor.example/nic", source: "claim" as const },
+    conf: { ...each.conf, plugins: [{ type: "host-device", deviceID: id }] },
   }));
   const earlier = { name: "earlier", namespace: "default", uid: "u-earlier" };
   const other = { ...own, containerId: "c2", pod: earlier, attachments };

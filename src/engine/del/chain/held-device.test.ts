@@ -125,14 +125,17 @@ test("del() by the teardown plan releases a device that only its own damaged rec
   await expectDel(lab, everything);
 });
 
-test("del() releases a device that another pod's record only mentions", async () => {
-  const lab = await attached();
-  lab.kernel.removeLink("/run/netns/c1", "net1");
-  lab.source.addNad("default/s", network("net-t", "macvlan"));
-  await lab.add(callOf("c2"));
-  lab.records.changeAttachments(({ conf }) => ({ conf: { ...conf, comment: pci } }));
-  await expectDel(lab, everything);
-});
+test.each([{}, { "k8s.v1.cni.cncf.io/resourceName": vf }])(
+  "del() releases a device that another pod's record names only for plugins that ignore it: %j",
+  async (annotations) => {
+    const lab = await attached();
+    lab.kernel.removeLink("/run/netns/c1", "net1");
+    lab.source.addNad("default/s", network("net-t", "macvlan"), annotations);
+    await lab.add(callOf("c2"));
+    lab.records.changeAttachments(({ conf }) => ({ conf: { ...conf, comment: pci } }));
+    await expectDel(lab, everything);
+  },
+);
 
 test.each<[string, (lab: EngineLab) => void]>([
   [

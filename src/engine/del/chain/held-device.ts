@@ -12,10 +12,13 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import { type Json, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
+import { interfaceTypes } from "./keeps-only-interface.ts";
 import { interfaceIsPresent } from "./netns.ts";
 
-/** Chained plugins that ignore the device, which every plugin of a chain gets, as with Multus. */
-const leavingDevicesAlone = new Set(["bandwidth", "firewall", "portmap", "sbr", "tuning"]);
+const chainedTypes = ["bandwidth", "firewall", "portmap", "tuning"];
+
+/** Plugins that ignore the device, which every plugin gets, as with Multus. */
+const leavingDevicesAlone: ReadonlySet<unknown> = new Set([...interfaceTypes, ...chainedTypes]);
 
 /** Another sandbox that may run with a device or an address. */
 export interface Holder {
@@ -41,7 +44,7 @@ export async function heldDevice(
   call: DelegateCall,
   at: Pick<ChainToDetach, "netns" | "ifName">,
 ): Promise<HeldDevice | undefined> {
-  const ids = new Set(deviceIdsOf(call));
+  const ids = new Set(idsIn(parseJsonText(call.stdin)));
   // This is cheap. The node may have many records.
   if (ids.size === 0 || (await interfaceIsPresent(ctx, at))) return undefined;
   for (const id of ids) {
@@ -104,9 +107,7 @@ export async function holderOf(
 
 /** The attachments of a sandbox that have, or are about to get, a device. */
 function attachmentsWith({ attachments }: AttachmentRecord, id: string): RecordedAttachment[] {
-  return attachments.filter(
-    (attachment) => attachment.device?.id === id || confsOf(attachment).flatMap(idsIn).includes(id),
-  );
+  return attachments.filter((attachment) => confsOf(attachment).flatMap(idsIn).includes(id));
 }
 
 /** The configurations of an attachment's plugins. */
@@ -114,13 +115,10 @@ export function confsOf({ conf }: RecordedAttachment): Json[] {
   return Array.isArray(conf.plugins) ? conf.plugins : [conf];
 }
 
-function deviceIdsOf({ type, stdin }: DelegateCall): string[] {
-  return leavingDevicesAlone.has(type) ? [] : idsIn(parseJsonText(stdin));
-}
-
-/** The devices that a plugin's configuration names. */
+/** The devices that a plugin's configuration names, if the plugin uses them. */
 function idsIn(conf: Json | undefined): string[] {
-  const { deviceID, pciBusID, runtimeConfig } = objectOf(conf);
+  const { type, deviceID, pciBusID, runtimeConfig } = objectOf(conf);
+  if (leavingDevicesAlone.has(type)) return [];
   const ids = [deviceID, pciBusID, objectOf(runtimeConfig).deviceID];
   return ids.filter((id) => typeof id === "string").filter((id) => id !== "");
 }

@@ -3,7 +3,7 @@ import { objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 
 /** Plugins that leave nothing but their interface, and what their IPAM plugin keeps. */
-const types: ReadonlySet<string> = new Set(
+export const interfaceTypes: ReadonlySet<string> = new Set(
   "bridge dummy ipvlan macvlan ptp sbr tap vlan vrf".split(" "),
 );
 
@@ -15,5 +15,5 @@ export function keepsOnlyInterface({ type, stdin }: DelegateCall): boolean {
   // Plugins in Go read keys in either case.
   const filters = ([key, value]: [string, unknown]): boolean =>
     filterKeys.has(key.toLowerCase()) && value !== false;
-  return types.has(type) && !Object.entries(objectOf(parseJsonText(stdin))).some(filters);
+  return interfaceTypes.has(type) && !Object.entries(objectOf(parseJsonText(stdin))).some(filters);
 }
