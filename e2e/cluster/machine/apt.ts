@@ -18,14 +18,21 @@ export async function downloadWithDependencies(
 /**
  * The kernel's packages that a metapackage stands for: `linux-image-6.12.95-amd64` for `linux-image-amd64`. Debian 13 has
  * separate packages of the program, the modules and what describes them.
+ * @throws Error when it stands for none
  */
 export async function kernelPackages(name: string, env: AptEnvironment): Promise<string[]> {
+  const packages = await partsOf(name, env);
+  if (packages.length > 0) return packages;
+  throw new Error(`${name} of ${await releaseName()}-backports names no packages of a kernel`);
+}
+
+async function partsOf(name: string, env: AptEnvironment): Promise<string[]> {
   const suite = `APT::Default-Release=${await releaseName()}-backports`;
   const shown = await run(["apt-cache", "-o", suite, "show", "--no-all-versions", name], { env });
   const [, dependencies = ""] = /^Depends: (.+)/m.exec(shown) ?? [];
   const part = /\b(linux-(?:image|base|binary|modules)-\S+) \(= ([^)]+)\)/g;
   const parts = [...dependencies.matchAll(part)];
-  const further = parts.map(([, each = ""]) => kernelPackages(each, env));
+  const further = parts.map(([, each = ""]) => partsOf(each, env));
   const found = parts.map(([, each, version]) => `${each}=${version}`);
   return [...new Set([...found, ...(await Promise.all(further)).flat()])];
 }

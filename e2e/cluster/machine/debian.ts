@@ -58,11 +58,11 @@ export function debianRoot(): Promise<string> {
 }
 
 /** Returns the root that the packages are unpacked below; none is installed on the machine. */
-export function unpackedPackages(packages: DebianPackages): Promise<string> {
+export async function unpackedPackages(packages: DebianPackages): Promise<string> {
   const { fromUnstable = [], fromRelease = [], fromBackports = [] } = packages;
-  const { name, kernelsFromBackports = [] } = packages;
+  const { name, kernelsFromBackports = [], release = await releaseName() } = packages;
   const backports = [...fromBackports, ...kernelsFromBackports];
-  const inputs = [...fromUnstable, "release:", ...fromRelease, ...backports];
+  const inputs = [...fromUnstable, "release:", release, ...fromRelease, ...backports];
   return cachedDirectory(name, inputs, (root) => unpackAll(root, packages));
 }
 
