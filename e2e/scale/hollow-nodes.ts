@@ -75,7 +75,7 @@ async function attach(): Promise<void> {
   const attached = { type: "Normal", reason: "AddedInterface", message: `Add ${address}` } as const;
   const attachPod = async ({ metadata, spec }: Pod): Promise<void> => {
     const { events, publisher } = adapters.get(spec.nodeName) as KubeAdapter;
-    const pod = { ...metadata, annotations: {}, isStatic: false };
+    const pod = { ...metadata, annotations: {} };
     const startedAt = performance.now();
     events.record(metadata, attached);
     const isShown = async () => (await publisher.shown(pod, signal)) === undefined;

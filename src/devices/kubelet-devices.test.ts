@@ -20,7 +20,7 @@ function lookup(
   object: JsonObject | Error | undefined = podObject("main"),
 ): DeviceLookup {
   return {
-    pod: { namespace: "default", name, uid: `uid-${name}`, annotations: {}, isStatic: false },
+    pod: { namespace: "default", name, uid: `uid-${name}`, annotations: {} },
     networks: [{ displayName: "default/net", resourceName: vf }],
     podObject: async () => {
       if (object instanceof Error) throw object;
@@ -223,9 +223,7 @@ test("devicesOf() finds the devices of a static pod under the UID that its mirro
   await kubelet.writeCheckpoint(checkpoint);
   const asked = lookup("mirror", podObject("main"));
   const annotations = { "kubernetes.io/config.mirror": "uid-other" };
-  expect(await ids({ ...asked, pod: { ...asked.pod, annotations, isStatic: true } })).toEqual([
-    "x",
-  ]);
+  expect(await ids({ ...asked, pod: { ...asked.pod, annotations } })).toEqual(["x"]);
 });
 
 test("devicesOf() asks once for a list that exceeds the limit, then reads the checkpoint", async () => {

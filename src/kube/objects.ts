@@ -5,12 +5,7 @@ import type { Pod } from "#engine/ports/cluster.ts";
 import type { ObjectName } from "#kube/api/paths.ts";
 import { objectOf } from "#lib/json.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
-import {
-  describeObject,
-  isStaticPod,
-  mirrorAnnotation,
-  readObjectMeta,
-} from "#npwg/object-meta.ts";
+import { describeObject, mirrorAnnotation, readObjectMeta } from "#npwg/object-meta.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 
 /** Requests an object's metadata only: a pod's spec and status, most of its bytes, are not used. */
@@ -45,8 +40,7 @@ export function podOf(object: unknown): Pod {
   return readDocument(object, reading, (fields) => {
     const { namespace, name, annotations } = readObjectMeta(fields, { isManifest: false });
     const uid = fields.object("metadata")?.required("uid") ?? "";
-    const isStatic = isStaticPod(annotations);
-    return { namespace, name, uid, annotations: usedAnnotations(annotations), isStatic };
+    return { namespace, name, uid, annotations: usedAnnotations(annotations) };
   });
 }
 

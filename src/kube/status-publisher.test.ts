@@ -18,7 +18,7 @@ import { type WriteDelays, WriteTimes } from "./write-times.ts";
 
 const pod: Pod = {
   ...{ namespace: "default", name: "web", uid: "uid-of-web" },
-  ...{ annotations: {}, isStatic: false },
+  ...{ annotations: {} },
 };
 const podOf = (name: string, namespace = "default"): Pod => ({
   ...{ ...pod, namespace, name, uid: `uid-of-${name}` },
@@ -391,7 +391,8 @@ test("an older write that arrives late is replaced when it is watched", async ({
 
 test("a static pod's status goes to its mirror, once there is one", async ({ api, client }) => {
   await using lab = new Lab(api, client, { isWatched: true });
-  const described = { ...pod, uid: "file-hash", isStatic: true };
+  const annotations = { "kubernetes.io/config.source": "file" };
+  const described = { ...pod, uid: "file-hash", annotations };
   expect(await shown(lab, described)).toBeUndefined();
   expect(patches(api)).toHaveLength(0);
   api.put("pods", podObject("web", { annotations: { [mirrorAnnotation]: "file-hash" } }));

@@ -8,7 +8,7 @@ import {
 import { pause } from "#lib/concurrency/deadline.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
-import { mirrorAnnotation, runtimeUid } from "#npwg/object-meta.ts";
+import { isStaticPod, mirrorAnnotation, runtimeUid } from "#npwg/object-meta.ts";
 import { keyOf, type WatchedPod } from "./objects.ts";
 import {
   StatusComparison,
@@ -118,7 +118,7 @@ export class ApiStatusPublisher implements StatusPublisher {
 
   /** Of a static pod, the mirror. While the watch has none, there is nothing that could show a status. */
   #target(pod: Pod): Pod | undefined {
-    if (!pod.isStatic || mirrorAnnotation in pod.annotations) return pod;
+    if (!isStaticPod(pod.annotations) || mirrorAnnotation in pod.annotations) return pod;
     const watched = this.#writing.pods?.get(keyOf(pod));
     return watched && runtimeUid(watched) === pod.uid ? watched : undefined;
   }

@@ -10,9 +10,7 @@ spec: {config: '{"type":"ptp"}'}
 
 test("parseManifestFile() reads pods and definitions of several documents, and skips empty ones", () => {
   expect(parseManifestFile(`---\n${pod}\n---\n---\n${nad}---\n`, "f.yaml")).toEqual({
-    pods: [
-      { namespace: "default", name: "web", uid: "", annotations: { "a/b": "c" }, isStatic: false },
-    ],
+    pods: [{ namespace: "default", name: "web", uid: "", annotations: { "a/b": "c" } }],
     nads: [{ namespace: "apps", name: "net", annotations: { k: "v" }, config: '{"type":"ptp"}' }],
   });
 });
@@ -25,7 +23,7 @@ test.each([undefined, 2, "\t"])("parseManifestFile() reads JSON, indented by %j"
   const metadata = { name: "web", uid: "u1", namespace: "x" };
   const text = JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata }, null, indent);
   expect(parseManifestFile(text, "f.json").pods).toEqual([
-    { namespace: "x", name: "web", uid: "u1", annotations: {}, isStatic: false },
+    { namespace: "x", name: "web", uid: "u1", annotations: {} },
   ]);
 });
 

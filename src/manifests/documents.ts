@@ -74,7 +74,7 @@ function parsePod(value: unknown): Pod {
     if (fields.value("apiVersion") !== "v1") fields.mismatch("apiVersion", '"v1"');
     const metadata = readObjectMeta(fields, { isManifest: true });
     const uid = fields.object("metadata")?.string("uid") ?? "";
-    return { ...metadata, uid, isStatic: false };
+    return { ...metadata, uid };
   });
 }
 

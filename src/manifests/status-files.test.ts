@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 
 const podOf = (name: string, namespace = "default"): Pod => ({
-  ...{ namespace, name, uid: "u", annotations: {}, isStatic: false },
+  ...{ namespace, name, uid: "u", annotations: {} },
 });
 
 /** What the records want, by name. */

@@ -4,7 +4,7 @@ import { withEarlyPod } from "./early-pod.ts";
 
 const pod = {
   ...{ namespace: "default", name: "web", uid: "u1" },
-  ...{ annotations: {}, isStatic: false },
+  ...{ annotations: {} },
 };
 const { namespace, name, uid } = pod;
 

@@ -156,7 +156,7 @@ test("without an API and manifests, no pod lacks its status", async () => {
     { command: "ADD", stdin: "{}" } as Call,
     clusterOptions(new CallLog(), join(stateDir, "none/kubeconfig")),
   );
-  const pod = { namespace: "default", name: "web", uid: "u", annotations: {}, isStatic: false };
+  const pod = { namespace: "default", name: "web", uid: "u", annotations: {} };
   expect(await publisher.shown(pod, new AbortController().signal)).toBeUndefined();
 });
 

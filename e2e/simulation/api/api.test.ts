@@ -249,7 +249,7 @@ test("serves the product's watch cache and status publisher", async () => {
   await run(() => pods.run(), second);
   expect(pods.get("default/web")).toMatchObject({ uid: "u1" });
   publisher.follow(async () => "[]");
-  const pod = { ...web, uid: "u1", annotations: {}, isStatic: false };
+  const pod = { ...web, uid: "u1", annotations: {} };
   expect(await run(() => publisher.shown(pod, new AbortController().signal))).toBeUndefined();
   expect(server.networkStatus("default/web")).toBe("[]");
   await run(() => new Promise(() => undefined), 5 * second);

@@ -63,7 +63,7 @@ async function askKubelet(
 ): Promise<DevicesByResource> {
   const source = new KubeletDevices({ kubeletDir, logger: noLogger });
   const devices = await source.devicesOf({
-    pod: { ...pod, annotations: {}, isStatic: false },
+    pod: { ...pod, annotations: {} },
     networks: [],
     podObject: async () => undefined,
     signal: new AbortController().signal,

@@ -4,7 +4,7 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
 import { attachment, sandbox } from "#records/testing/sample-record.ts";
 import { isStillOpen } from "./failed-add.ts";
 
-const pod = { namespace: "default", name: "web", uid: "1", annotations: {}, isStatic: false };
+const pod = { namespace: "default", name: "web", uid: "1", annotations: {} };
 const next = { ...pod, uid: "2" };
 const failedAt = "2026-01-01T00:05:00Z";
 const of = (minute: number, changes: Partial<AttachmentRecord> = {}): AttachmentRecord => ({

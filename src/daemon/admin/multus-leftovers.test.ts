@@ -10,7 +10,7 @@ import { multusLeftovers } from "./multus-leftovers.ts";
 const recorded = new URL("../../../e2e/fixtures/multus/", import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, recorded), "utf8");
 const containerId = "a".repeat(64);
-const web = { namespace: "default", name: "web", uid: "u1", annotations: {}, isStatic: false };
+const web = { namespace: "default", name: "web", uid: "u1", annotations: {} };
 
 const cachedMain = read("results/main-eth0");
 const ofPlugin = (type: string): string => {

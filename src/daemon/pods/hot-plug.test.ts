@@ -92,7 +92,7 @@ function makeQueue() {
     { uid = `uid-${name}`, namespace = "default" } = {},
   ): Promise<void> => {
     const annotations = { [networksAnnotation]: annotation };
-    const pod = { namespace, name, uid, annotations, isStatic: false };
+    const pod = { namespace, name, uid, annotations };
     pods.set(name, pod);
     queue.podChanged(`${namespace}/${name}`, pod);
     await settle();

@@ -45,7 +45,6 @@ function makeNode(api?: Pick<NodePods, "list" | "read">) {
       name,
       uid: `uid-of-${name}`,
       annotations: { [networksAnnotation]: "red" },
-      isStatic: false,
       hostNetwork: false,
       phase: "Running",
       isTerminating: false,

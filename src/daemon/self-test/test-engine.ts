@@ -12,7 +12,6 @@ export const testPod: Pod = {
   name: "pod",
   uid: "00000000-0000-4000-8000-000000000000",
   annotations: { "k8s.v1.cni.cncf.io/networks": "one,two" },
-  isStatic: false,
 };
 
 /** A network's configuration. Each has its own plugin. */

@@ -24,7 +24,7 @@ const oneClaim = draPod({ spec: [{ name: "nic", resourceClaimName: "mine" }] });
 
 function lookup(object: JsonObject | undefined = oneClaim): DeviceLookup {
   return {
-    pod: { namespace: "default", name: "web", uid: "uid-web", annotations: {}, isStatic: false },
+    pod: { namespace: "default", name: "web", uid: "uid-web", annotations: {} },
     networks: [{ displayName: "default/net", resourceName: vf }],
     podObject: async () => object,
     signal: new AbortController().signal,

@@ -441,7 +441,7 @@ test.each([
 test("add() finds a static pod by the UID that its mirror names, and publishes the status on the mirror", async () => {
   const lab = podLab("");
   const annotations = { [mirrorAnnotation]: "file-hash" };
-  const mirror = { namespace: "kube-system", uid: "mirror", annotations, isStatic: true };
+  const mirror = { namespace: "kube-system", uid: "mirror", annotations };
   lab.source.addPod({ name: "etcd", ...mirror });
   expectError(await lab.add({ pod: "kube-system/etcd/another-hash" }), 11, "there is no pod");
   await lab.add({ pod: "kube-system/etcd/file-hash" });

@@ -16,7 +16,6 @@ const pod: PodState = {
   name: "web",
   uid: "u",
   annotations: { [networksAnnotation]: "red, shared/blue@lan0" },
-  isStatic: false,
   hostNetwork: false,
   phase: "Running",
   isTerminating: false,

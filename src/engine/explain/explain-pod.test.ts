@@ -50,7 +50,7 @@ async function explain(scenario: Scenario): Promise<Explanation> {
   await scenario.after?.(lab);
   const facts: PodState = {
     ...{ uid: pod.uid, node: "n1", hostNetwork: false, phase: "Pending", isTerminating: false },
-    ...{ ...podName, isStatic: false, podIps: ["10.0.0.1"], networkStatus: undefined },
+    ...{ ...podName, podIps: ["10.0.0.1"], networkStatus: undefined },
     annotations,
     ...scenario.pod,
   };

@@ -532,7 +532,7 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
     alsoGone(({ source, records }) => {
       const uid = calledUid(records.writes.at(-1)!.record) ?? "";
       const annotations = { [mirrorAnnotation]: uid };
-      source.addPod({ name: "c1", uid: "of-the-mirror", annotations, isStatic: true });
+      source.addPod({ name: "c1", uid: "of-the-mirror", annotations });
     }),
   ],
   [

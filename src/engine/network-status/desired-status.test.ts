@@ -42,7 +42,7 @@ test.each([
 test("the mirror of a static pod that is made anew gets the status of its sandbox", async () => {
   const lab = podLab("");
   const shown = () => lab.publisher.status("default/web").map(({ name }) => name);
-  const mirror = { name: "web", namespace: "default", isStatic: true };
+  const mirror = { name: "web", namespace: "default" };
   const annotations = { [mirrorAnnotation]: "static" };
   lab.source.addPod({ ...mirror, uid: "mirror-1", annotations });
   await lab.add({ pod: "default/web/static" });

@@ -100,7 +100,7 @@ test("a sandbox counts as one failure if it has the network twice", async () => 
 test("the sandboxes of a static pod count after its mirror was made anew", async () => {
   const lab = await withFailures(4);
   const annotations = { [networksAnnotation]: "a", [mirrorAnnotation]: "uid-1" };
-  lab.source.addPod({ name: "web", uid: "uid-2", isStatic: true, annotations });
+  lab.source.addPod({ name: "web", uid: "uid-2", annotations });
   expect(await isRefused(lab)).toBe(true);
 });
 

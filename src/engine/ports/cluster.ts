@@ -24,8 +24,6 @@ export interface CalledPod extends PodName {
 /** The parts of a pod that the engine uses. */
 export interface Pod extends PodIdentity {
   readonly annotations: Readonly<Record<string, string>>;
-  /** Whether it is the mirror of a static pod, whose UID differs from the one in CNI_ARGS. */
-  readonly isStatic: boolean;
 }
 
 /** What the API says about a pod of this node, and its annotations. */

@@ -19,7 +19,6 @@ export class FakeSource implements ClusterSource {
       namespace: "default",
       uid: "uid-1",
       annotations: {},
-      isStatic: false,
       ...pod,
     };
     this.#pods.set(`${complete.namespace}/${complete.name}`, complete);

@@ -10,7 +10,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { ApiEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
 
-const pod: Pod = { namespace: "default", name: "web", uid: "u1", annotations: {}, isStatic: false };
+const pod: Pod = { namespace: "default", name: "web", uid: "u1", annotations: {} };
 const added = {
   type: "Normal",
   reason: "AddedInterface",

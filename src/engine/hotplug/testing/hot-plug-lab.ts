@@ -80,7 +80,7 @@ function textOf(annotation: Json): string {
 }
 
 const runningPod: PodState = {
-  ...{ namespace: "default", name: "web", uid: "uid-1", annotations: {}, isStatic: false },
+  ...{ namespace: "default", name: "web", uid: "uid-1", annotations: {} },
   ...{ hostNetwork: false, phase: "Running", isTerminating: false },
   podIps: ["10.0.0.1"],
   networkStatus: undefined,

@@ -75,7 +75,7 @@ const ofFile = annotated({
 /** Its mirror, or that of an earlier version of its file. */
 function mirrorOf(runtimeUid: string): Pod {
   const annotations = { [mirrorAnnotation]: runtimeUid, [networksAnnotation]: "a" };
-  return { namespace: "default", name: "web", uid: "mirror", annotations, isStatic: true };
+  return { namespace: "default", name: "web", uid: "mirror", annotations };
 }
 
 test.each([

@@ -23,8 +23,7 @@ export function runtimePod(
     return runtimeConfig.stringMap(podAnnotationsCapability);
   });
   if (uid === undefined || annotations === undefined) return undefined;
-  const isStatic = isStaticPod(annotations);
-  const mirror = isStatic ? source?.knownPod?.(identity) : undefined;
+  const mirror = isStaticPod(annotations) ? source?.knownPod?.(identity) : undefined;
   if (mirror !== undefined && runtimeUid(mirror) === uid) return mirror;
-  return { namespace, name, uid, annotations, isStatic };
+  return { namespace, name, uid, annotations };
 }
