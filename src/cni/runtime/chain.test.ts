@@ -3,7 +3,7 @@ import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
 import { limits } from "#cni/limits.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import { ended, exited, FakeDelegates } from "#cni/testing/fake-delegates.ts";
-import { addNetwork, checkNetwork, delCallsOfStored } from "./chain.ts";
+import { addNetwork, checkExecutable, checkNetwork, delCallsOfStored } from "./chain.ts";
 import type { RuntimeConf } from "./delegate-calls.ts";
 
 const rt: RuntimeConf = {
@@ -179,39 +179,24 @@ test.each([
   },
 );
 
-test("checkNetwork() passes every plugin the final result in the list's version [R-0.4-24] [R-0.4-30] [R-1.0-16]", async () => {
-  const fake = new FakeDelegates();
-  await checkNetwork(listOf("0.4.0", "a", "b"), rt, { prevResult: result, run: fake.run });
-  const known = { ...legacy, ips: [{ version: "4", address }] };
-  expect(fake.stdins.map(({ prevResult }) => prevResult)).toEqual([known, known]);
-});
-
-test("checkNetwork() stops at the first error, with its code [R-0.4-24] [R-1.0-25] [R-1.0-31]", async () => {
-  const fake = new FakeDelegates({ b: exited(1, { code: 123, msg: "gone" }) });
-  await expect(checkNetwork(abc, rt, { prevResult: result, run: fake.run })).rejects.toMatchObject({
-    code: 123,
-    message: 'plugin type="b" failed (check): gone',
-  });
-  expect(fake.types).toEqual(["a", "b"]);
-});
-
-test.each([
-  { conf: { cniVersion: "0.3.1" }, why: "is too old for CHECK" },
-  { conf: { cniVersion: "1.0.0", disableCheck: true }, why: "sets disableCheck" },
-  { conf: { cniVersion: "0.4.0", disableCheck: "true" }, why: "sets disableCheck as a string" },
-])("checkNetwork() skips a list that $why [R-0.4-24] [R-0.4-32] [R-1.0-25]", async ({ conf }) => {
-  const list = parseNetConfList(
-    { name: "n", plugins: [{ type: "a" }], ...conf },
-    { source: "test" },
-  );
-  const fake = new FakeDelegates();
-  await checkNetwork(list, rt, { prevResult: result, run: fake.run });
-  expect(fake.calls).toEqual([]);
-});
-
 test("checkNetwork() rejects a result of an unknown version [O-02]", async () => {
   const fake = new FakeDelegates();
   const options = { prevResult: { cniVersion: "0.4567.0" }, run: fake.run };
   await expect(checkNetwork(abc, rt, options)).rejects.toMatchObject({ code: 6 });
   expect(fake.calls).toEqual([]);
+});
+
+test.each([
+  exited(0, { cniVersion: "1.0.0", supportedVersions: ["1.0.0"] }),
+  exited(1, { code: 4, msg: "unknown CNI_COMMAND: VERSION" }),
+])("checkExecutable() accepts %j [X-11]", async (outcome) => {
+  await checkExecutable("a", rt, new FakeDelegates({ a: outcome }).run);
+});
+
+test.each([
+  [exited(1, { code: 9, msg: "broken" }), "broken"],
+  [ended("missing", 2), 'failed to find plugin "a" in path [/a /b]'],
+])("checkExecutable() refuses %j [X-11]", async (outcome, message) => {
+  const { run } = new FakeDelegates({ a: outcome });
+  await expect(checkExecutable("a", rt, run)).rejects.toThrow(message);
 });

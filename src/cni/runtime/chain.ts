@@ -75,7 +75,7 @@ export function delCallsOfStored(
 }
 
 /**
- * Checks an attachment (CNI 1.1.0 §3), unless the list has `disableCheck` or is older than 0.4.0.
+ * Checks an attachment (CNI 1.1.0 §3). The list is of 0.4.0 or newer, without `disableCheck`.
  * @throws DelegateError of the first plugin that fails; CniError when the result is damaged
  */
 export async function checkNetwork(
@@ -83,7 +83,6 @@ export async function checkNetwork(
   rt: RuntimeConf,
   options: { prevResult: JsonObject; run: RunDelegate },
 ): Promise<void> {
-  if (list.disableCheck || !isAtLeast(list.cniVersion, "0.4.0")) return;
   const known = inListVersion(options.prevResult, list.cniVersion);
   for (const plugin of list.plugins) {
     const call = attachmentCall({ list, plugin, rt }, "CHECK", known);
@@ -92,7 +91,7 @@ export async function checkNetwork(
 }
 
 /**
- * Asks every plugin whether it is ready for ADD. Lists older than 1.1.0 are always ready.
+ * Asks every plugin of a list of 1.1.0 or newer whether it is ready for ADD.
  * @throws DelegateError of the first plugin that is not
  */
 export async function statusNetwork(
@@ -100,7 +99,6 @@ export async function statusNetwork(
   limits: DelegateLimits,
   run: RunDelegate,
 ): Promise<void> {
-  if (!isAtLeast(list.cniVersion, "1.1.0")) return;
   for (const plugin of list.plugins) {
     const call = networkCall({ list, plugin, limits }, "STATUS");
     await execute(call, run);

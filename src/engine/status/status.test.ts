@@ -46,11 +46,12 @@ test("status() is not ready while no record can be written, with which every ADD
 
 test.each([50, 51])("status() passes on a plugin's code %i [R-1.1-22]", async (code) => {
   const lab = labOf("1.1.0");
-  lab.plugins.script("tuning STATUS", failed(code, "backend away"));
+  lab.plugins.script("ptp STATUS", failed(code, "backend away"));
   expect((await lab.status()).json).toMatchObject({
     code,
-    msg: 'plugin type="tuning" failed (status): backend away',
+    msg: 'plugin type="ptp" failed (status): backend away',
   });
+  expect(lab.plugins.log()).toEqual(["ptp STATUS"]);
 });
 
 test("status() turns any other failure of a plugin into code 50", async () => {
