@@ -105,9 +105,10 @@ endif
 e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
+# FILES: these of e2e/cluster.
 e2e: image
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
-	vitest run --project cluster $(if $(KUBECONFIG),e2e/cluster/scenarios)
+	vitest run --project cluster $(or $(FILES),$(if $(KUBECONFIG),e2e/cluster/scenarios))
 else ifeq ($(SUITE),versions)
 # The scenarios that depend on releases, with older ones: patch releases whose modules are all in Go's module proxy. The first run builds all of them, each Kubernetes in about ten minutes.
 # RELEASES=1.30.14/1.6.38: this pair.

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { faultKinds } from "./fault.ts";
+import { makeBuilds } from "./lab/builds.ts";
 import { runMatrix } from "./matrix.ts";
 import { formatSummary, isLeaking, writeReport } from "./report.ts";
 import { parseScenario, randomScenario } from "./scenario.ts";
@@ -30,7 +31,9 @@ const scenarios =
 const selection =
   scenario === undefined ? `random runs of SEED=${seed}` : `the scenario "${scenario}"`;
 console.log(selection);
+await using builds = await makeBuilds();
 const found = await runMatrix(scenarios, {
+  builds,
   workers: Number(values.workers),
   stop: stop.signal,
   print: console.log,

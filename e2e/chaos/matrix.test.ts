@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { faultKinds } from "./fault.ts";
+import { makeBuilds } from "./lab/builds.ts";
 import { runMatrix } from "./matrix.ts";
 import type { ContenderRuns } from "./report.ts";
 import { fixedScenarios, formatScenario, parseScenario } from "./scenario.ts";
@@ -8,11 +9,12 @@ import { fixedScenarios, formatScenario, parseScenario } from "./scenario.ts";
 const found = [
   "ADD eth0/portmap:after plugin moved; DEL eth0/ptp:before plugin lost; repaired after DEL; netns removed",
 ];
-const scenarios = [...fixedScenarios(200, faultKinds), ...found.map(parseScenario)];
+const scenarios = [...fixedScenarios(100, faultKinds), ...found.map(parseScenario)];
 let runs: ContenderRuns["runs"];
 
 beforeAll(async () => {
-  const [own] = await runMatrix(scenarios, { workers: 2, print: console.log });
+  await using builds = await makeBuilds();
+  const [own] = await runMatrix(scenarios, { builds, workers: 2, print: console.log });
   runs = own?.runs ?? [];
 });
 

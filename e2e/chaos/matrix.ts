@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { contenders } from "./contenders/all.ts";
-import { makeBuilds } from "./lab/builds.ts";
+import type { Builds } from "./lab/builds.ts";
 import { runOnWorkers } from "./lab/workers.ts";
 import { type ContenderRuns, describeRun, isLeaking } from "./report.ts";
 import type { RunResult } from "./run.ts";
@@ -9,6 +9,7 @@ import type { Task } from "./worker.ts";
 
 /** How runs are made. */
 export interface MatrixOptions {
+  readonly builds: Builds;
   readonly workers: number;
   /** Ends the matrix early: the runs that have begun are finished. */
   readonly stop?: AbortSignal;
@@ -21,9 +22,8 @@ const limitMs = 120_000;
 /** Makes the runs with every contender that is given; those of Multus take longer, so it makes the first quarter. */
 export async function runMatrix(
   scenarios: readonly Scenario[],
-  { workers, stop, print = () => undefined }: MatrixOptions,
+  { builds, workers, stop, print = () => undefined }: MatrixOptions,
 ): Promise<ContenderRuns[]> {
-  await using builds = await makeBuilds();
   const made: ContenderRuns[] = [];
   for (const { name, canHave } of contenders.filter(({ isGiven }) => isGiven())) {
     const part = made.length === 0 ? scenarios.length : Math.ceil(scenarios.length / 4);

@@ -25,9 +25,9 @@ test("an invalid scenario line is rejected", () => {
   expect(() => parseScenario("and so on")).toThrow("is no part of a scenario");
 });
 
-test("the 200 fixed scenarios differ and cover every kind of fault in ADD and in DEL", () => {
-  const scenarios = fixedScenarios(200, faultKinds);
-  expect(new Set(scenarios.map(formatScenario)).size).toBe(200);
+test("the 100 fixed scenarios differ and cover every kind of fault in ADD and in DEL", () => {
+  const scenarios = fixedScenarios(100, faultKinds);
+  expect(new Set(scenarios.map(formatScenario)).size).toBe(100);
   const kindOf = (f: { operation: string; target: string; action: string }): string =>
     `${f.operation} ${f.target} ${f.action}`;
   const had = new Set(scenarios.flatMap(({ faults }) => faults.map(kindOf)));
