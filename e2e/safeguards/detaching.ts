@@ -38,6 +38,7 @@ export const detachingMutations: readonly Mutation[] = [
     find: "hasAnswered(last) && (call === this.#endedAdd || this.#lacksIpam(last));",
     replace: "hasAnswered(last);",
     properties: ["detached at once"],
+    isSlow: true,
   },
   {
     name: "what a plugin's IPAM plugin holds is released before it is given up",
@@ -52,6 +53,7 @@ export const detachingMutations: readonly Mutation[] = [
     find: "ofIpam === undefined && keepsOnlyInterface(call);",
     replace: "ofIpam === undefined;",
     properties: ["detached at once", "in the end"],
+    isSlow: true,
   },
   {
     name: "a DEL that fails is repeated with the configuration of now",
@@ -131,6 +133,7 @@ export const detachingMutations: readonly Mutation[] = [
     find: "networks.addRecord(each, isValid(each))",
     replace: 'networks.addRecord(each, each.containerId === "")',
     properties: ["never what runs", "status eventually"],
+    isSlow: true,
   },
   {
     name: "a sandbox that the runtime has forgotten is detached",
@@ -146,6 +149,7 @@ export const detachingMutations: readonly Mutation[] = [
     find: "if (this.#replaced.has(recordFileName(record))) return replaced;",
     replace: "",
     properties: ["in the end"],
+    isSlow: true,
   },
   {
     name: "a sandbox is over only if nothing is at the path of its namespace",

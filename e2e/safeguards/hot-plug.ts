@@ -73,6 +73,7 @@ export const hotPlugMutations: readonly Mutation[] = [
     find: "withoutHops(defaultsOf(state, family), own)",
     replace: "withoutHops(defaultsOf(state, family), new Set())",
     properties: ["default routes"],
+    isSlow: true,
   },
   {
     name: "a running pod is compared with its annotation when plexusd starts",

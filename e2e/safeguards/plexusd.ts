@@ -116,6 +116,7 @@ export const plexusdMutations: readonly Mutation[] = [
     find: "const fewest = 2;",
     replace: "const fewest = 16;",
     properties: ["sparing"],
+    isSlow: true,
   },
   {
     name: "plexusd keeps what an agent appends to its file",
@@ -145,6 +146,7 @@ export const plexusdMutations: readonly Mutation[] = [
     find: '["ok", "warning"].includes(',
     replace: '["ok", "warning", "problem"].includes(',
     properties: ["explained"],
+    isSlow: true,
   },
   {
     name: "a failed ADD explains no pod that was attached since",
