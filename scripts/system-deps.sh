@@ -62,6 +62,7 @@ cluster)
   need golang command -v go
   need hostname command -v hostname
   need openssl command -v openssl
+  need procps env kill -l
   ;;
 docker)
   need libdevmapper1.02.1 devmapper

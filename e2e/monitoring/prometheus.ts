@@ -29,6 +29,8 @@ export interface PrometheusOptions {
 export async function prometheusPrograms(): Promise<string> {
   const root = await unpackedPackages({
     name: "debian-prometheus",
+    // Later releases have promtool in another package.
+    release: "bookworm",
     fromRelease: ["prometheus"],
     trials: [
       ["usr/bin/prometheus", "--version"],
