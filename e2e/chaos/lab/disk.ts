@@ -29,7 +29,7 @@ async function makeReadOnly(disk: string): Promise<void> {
 
 /** Makes the file system what it was. */
 export async function repairDisk(place: Place): Promise<void> {
-  await execa("mount", ["-o", "remount,rw", place.disk]);
+  if (isReadOnly(place)) await execa("mount", ["-o", "remount,rw", place.disk]);
   for (const name of ["filler", "inodes"])
     rmSync(join(place.disk, name), { recursive: true, force: true });
 }
