@@ -89,6 +89,8 @@ int main(int argc, char **argv)
 		return say(1, "plexus %s (%s)\n", PLEXUS_VERSION, PLEXUS_COMMIT) ? 1 : 0;
 	if (argc > 1 && !strcmp(argv[1], "probe"))
 		return argc == 4 ? probe(&call, argv[2], argv[3]) : say(2, "usage: plexus probe SOCKET PAGE\n") || 1;
+	if (argc > 1 && !strcmp(argv[1], "netlink"))
+		return netlink_here(&call);
 	if (argc > 1 && !strcmp(argv[1], "agent"))
 		agent(&call, argv + 2);
 	if (!*call.command) {

@@ -138,18 +138,18 @@ bool netlink_allowed(const char *bytes, size_t len, bool *only_reads)
 	return true;
 }
 
-/* Opens a socket in the namespace, which the process enters only for that. Delegates must not run there, so a failure to
- * return ends the call. Returns -1 and notes the error on failure. */
+/* Opens a socket in the namespace, or in that of the process if `pod` is -1. The process enters it only for that. Delegates
+ * must not run there, so a failure to return ends the call. Returns -1 and notes the error on failure. */
 static int socket_in(const struct call *call, int pod, struct netlink_result *r)
 {
-	int home = netns_open(OWN_NETNS), fd = -1;
-	bool is_inside = home >= 0 && !setns(pod, CLONE_NEWNET);
+	int home = pod < 0 ? -1 : netns_open(OWN_NETNS), fd = -1;
+	bool is_inside = pod < 0 || (home >= 0 && !setns(pod, CLONE_NEWNET));
 	if (is_inside)
 		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	else
 		r->stage = "open";
 	r->error = errno;
-	if (is_inside && setns(home, CLONE_NEWNET))
+	if (is_inside && pod >= 0 && setns(home, CLONE_NEWNET))
 		fail(call, CNI_INTERNAL, "cannot return to the shim's network namespace: %s", errno_text(errno));
 	close(home);
 	return fd;
@@ -216,6 +216,23 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
 		r->stage = r->error ? r->stage : "done";
 	}
 	close(pod);
+}
+
+/* Passes messages that only read from stdin to the kernel, and its answer to stdout, in the namespace of this process: for
+ * plexusd, which has no netlink socket and may enter no namespace. Returns the exit code. */
+int netlink_here(const struct call *call)
+{
+	struct buf request = { 0 };
+	struct netlink_result r = { 0 };
+	struct nlmsghdr last;
+	bool only_reads;
+	if (read_all(0, &request, CHUNK, -1) || netlink_last(request.data, request.len, &last) ||
+	    !netlink_allowed(request.data, request.len, &only_reads) || !only_reads)
+		return say(2, "stdin has other netlink messages than those with which Plexus reads\n") || 1;
+	ask_kernel(call, -1, content(&request), last.nlmsg_seq, &r);
+	if (r.error)
+		return say(2, "netlink request failed: %s\n", errno_text(r.error)) || 1;
+	return write_all(1, r.reply.data, r.reply.len) ? 1 : 0;
 }
 
 /* Appends the names of the namespace's links, each with a slash, which no name contains. Returns errno, or 0. */

@@ -190,6 +190,7 @@ void netns_process(const char *path, struct buf *id);
 int netlink_last(const char *bytes, size_t len, struct nlmsghdr *last);
 bool netlink_allowed(const char *bytes, size_t len, bool *only_reads);
 void netlink_order(const struct call *call, const struct frame *f, struct netlink_result *r);
+int netlink_here(const struct call *call);
 enum netns netns_inspect(const struct call *call, const char *path, struct buf *names);
 const char *netns_doubt(const struct call *call);
 

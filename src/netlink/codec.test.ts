@@ -86,6 +86,20 @@ describe.runIf(littleEndian)("messages recorded from a kernel", () => {
     ]);
   });
 
+  test("listLinks() reads alternative names", async () => {
+    // `ip link property add dev net1 altname storage altname br-a`: IFLA_PROP_LIST is nested.
+    const data = hex(`
+      00 00 01 00 02 00 00 00 43 10 01 00 00 00 00 00
+      09 00 03 00 6e 65 74 31 00 00 00 00
+      20 00 34 80
+        0c 00 35 00 73 74 6f 72 61 67 65 00
+        09 00 35 00 62 72 2d 61 00 00 00 00
+        04 00 63 00`);
+    expect(await listLinks(answering([{ type: 16, data }, done]), "")).toEqual([
+      { index: 2, name: "net1", altNames: ["storage", "br-a"], flags: 0x11043, mtu: 0 },
+    ]);
+  });
+
   test("listAddresses() returns the local end of a peer address, and skips other families", async () => {
     const peer = hex("02 20 80 00 02 00 00 00  08 00 01 00 0a 00 00 01  08 00 02 00 0a 00 00 02");
     const bridge = hex("07 00 00 00 02 00 00 00");

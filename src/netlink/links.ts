@@ -15,6 +15,8 @@ import {
 export interface Link {
   readonly index: number;
   readonly name: string;
+  /** The alternative names, which the kernel and most plugins take like the name. */
+  readonly altNames?: readonly string[];
   /** IFF_* bits. */
   readonly flags: number;
   /** In lower-case colon form; absent when there is none. */
@@ -44,7 +46,7 @@ const ifinfo = { length: 16, index: 4, flags: 8 } as const;
 const ifaddr = { length: 8, family: 0, prefix: 1, scope: 3, index: 4 } as const;
 /** RT_SCOPE_LINK; RT_SCOPE_HOST is greater. */
 const scopeLink = 253;
-const ifla = { address: 1, ifName: 3, mtu: 4 } as const;
+const ifla = { address: 1, ifName: 3, mtu: 4, propList: 52, altName: 53 } as const;
 const ifa = { address: 1, local: 2 } as const;
 
 /** The interfaces of a namespace. Equivalent to: `ip link show`. @throws NetlinkError */
@@ -83,13 +85,22 @@ function decodeLink(data: Buffer): Link {
   const name = findAttribute(attributes, ifla.ifName);
   const mac = findAttribute(attributes, ifla.address);
   const mtu = findAttribute(attributes, ifla.mtu);
+  const properties = findAttribute(attributes, ifla.propList);
+  const altNames = decodeAttributes(Buffer.from(properties ?? []), 0)
+    .filter(({ type }) => type === ifla.altName)
+    .map((each) => textOf(each.data));
   return {
     index: readS32.call(data, ifinfo.index),
-    name: name === undefined ? "" : Buffer.from(name).toString().replace(/\0.*$/s, ""),
+    name: name === undefined ? "" : textOf(name),
+    ...(altNames.length > 0 && { altNames }),
     flags: readU32.call(data, ifinfo.flags),
     ...(mac === undefined || mac.length === 0 ? {} : { mac: [...mac].map(hexByte).join(":") }),
     mtu: mtu === undefined ? 0 : readU32.call(Buffer.from(mtu), 0),
   };
+}
+
+function textOf(name: Uint8Array): string {
+  return Buffer.from(name).toString().replace(/\0.*$/s, "");
 }
 
 function hexByte(byte: number): string {
