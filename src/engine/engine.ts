@@ -28,6 +28,7 @@ import type { Inspection } from "#engine/hotplug/inspection/heal.ts";
 import { inspect } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { type HotPlugOptions, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
+import { inventory, type NetworkOnNode, type NodeView } from "#engine/inventory/inventory.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { desiredStatus } from "#engine/network-status/desired-status.ts";
 import { reportBroken } from "#engine/ports/assertions.ts";
@@ -241,6 +242,11 @@ export class Engine {
   explain(pod: PodName, options: ExplainOptions): Promise<Explanation> {
     const { history, findings } = this;
     return explainPod({ ...this.#deps, history, findings }, pod, options);
+  }
+
+  /** As {@link inventory}. */
+  networks(view: NodeView): Promise<NetworkOnNode[]> {
+    return inventory(this.#deps, view);
   }
 
   /** Why the last ADD of the pod failed; undefined if it did not. */

@@ -95,6 +95,8 @@ const table = {
   },
   999: {
     Internal: "read plexusd's log, which has the cause",
+    MasterMissing:
+      "set the definition's master or device to an interface that this node has, or give one that name as an alternative name; kubectl plexus networks shows which nodes have it",
     PluginMissing: "install the plugin on this node, or correct its type in the definition",
     PluginRefused:
       "make the plugin a file that only root can write, in the container runtime's plugin directory or one of /etc/plexus/plugin-dirs",
@@ -119,7 +121,8 @@ export type Verdict = (typeof verdicts)[number];
 const findings = {
   ok: [
     ...["AddedInterface", "AgentReady", "Attached", "AttachedByOther", "ChainedPlugins"],
-    ...["ConfigInEffect", "DirectoryUsable", "HostNetwork", "ListNotCollected", "NoFailedAdds"],
+    ...["ConfigInEffect", "DirectoryUsable", "HostNetwork", "ListNotCollected", "NetworkAvailable"],
+    ...["NetworkUnavailable", "NoFailedAdds"],
     ...["NoLeftovers", "NodeHandedBack", "NothingRequested", "PlexusConfActive", "PodEnded"],
     ...["PodsAttached", "PrimaryNetworkChanged", "Ready", "RemovedInterface", "ShimReady"],
     ...["SourceReady", "TokenValid"],
@@ -157,7 +160,7 @@ const findings = {
   problem: [
     ...["AnnotationIgnored", "AttachFailed", "DirectoryUnusable", "FailedAddingInterface"],
     ...["InterfaceAddRejected", "InterfaceLost", "InvalidConfiguration", "IpamExhausted"],
-    ...["KernelSupport", "MasterMissing", "NodeNotHandedBack", "NotAttached", "NotManaged"],
+    ...["KernelSupport", "NodeNotHandedBack", "NotAttached", "NotManaged"],
     ...["NotReady", "OtherNode"],
     ...["PathNotMounted", "PlexusConfForeignRename"],
     ...["PlexusConfMissing", "PlexusConfShadowed", "PlexusConfWaiting", "PluginDaemonUnavailable"],

@@ -85,16 +85,17 @@ export function callContext(
 /**
  * The context of work that no call carries, and that executes nothing.
  * @param conf the conf with which the container runtime calls Plexus
- * @param find looks up plugins. @default refuses
+ * @param host looks up plugins, and asks the kernel. @default refuses
  * @throws CniError 7 for an invalid configuration
  */
 export function contextWithoutCall(
   deps: EngineDeps,
   conf: JsonObject,
-  find: CallHost["find"] = refuse,
+  host: Partial<Pick<CallHost, "find" | "netlink">> = {},
 ): CallContext {
   const gone = new AbortController().signal;
-  const tools = callTools(deps, { gone, exec: refuse, netlink: refuse, occupants: refuse, find });
+  const refusing = { gone, exec: refuse, netlink: refuse, occupants: refuse, find: refuse };
+  const tools = callTools(deps, { ...refusing, ...host });
   tools.noteAnswered();
   const { logger } = deps;
   const config = configForCall(deps.config(), conf);

@@ -89,7 +89,7 @@ export const pluginErrors: readonly PluginError[] = [
       "no such device",
       "could not find host device",
     ],
-    step: "set the definition's master or device to an interface that this node has",
+    step: reasonRow("MasterMissing").step,
   },
   {
     finding: "KernelSupport",

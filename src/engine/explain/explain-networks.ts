@@ -2,6 +2,7 @@ import { currentVersion } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { changesOf, type PodChanges } from "#engine/hotplug/desired-networks.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
+import { linkProblems, nodeLinks } from "#engine/inventory/links.ts";
 import { planAttachments } from "#engine/plan/plan-attachments.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { requirePlugins } from "#engine/plan/plugins/find-plugins.ts";
@@ -44,6 +45,9 @@ export async function explainNetworks(
   };
   const { attachments } = await planAttachments(planning, request, pod);
   await requirePlugins(planning, attachments, delegateSearchPath(config, searchPath));
+  // None when they cannot be listed: plugins then say what they miss.
+  const links = await nodeLinks(ctx).catch(() => undefined);
+  if (links !== undefined) found.push(...linkProblems(attachments, links));
   const isDefaultKnown = Object.keys(conf).length > 0 || config.clusterNetwork !== undefined;
   // Else only the calls of the container runtime name the default network.
   const problems = found.filter(

@@ -65,6 +65,7 @@ async function explain(scenario: Scenario): Promise<Explanation> {
     conf: lab.conf,
     searchPath: ["/opt/cni/bin"],
     findPlugin: async (type) => lab.plugins.find(type),
+    netlink: lab.kernel.transport,
     ...(scenario.leases && { leases: scenario.leases }),
   });
 }
@@ -362,6 +363,39 @@ test.each([
     lab.source.addNad("default/net-a", { ...network("net-a"), plugins });
   };
   await expectAdvice({ before }, { finding: "MasterMissing", says: [says] });
+});
+
+/** The node has the links `lo` and `br-trunk`, and net-a this plugin, whose ADD ends so. */
+const onLinks = (plugin: JsonObject, outcome?: typeof missingLink): Scenario => ({
+  before(lab) {
+    lab.kernel.addNamespace("/proc/self/ns/net");
+    lab.kernel.addLink("/proc/self/ns/net", "br-trunk");
+    lab.source.addNad("default/net-a", { ...network("net-a"), plugins: [plugin] });
+    if (outcome) lab.plugins.script("macvlan ADD", outcome);
+  },
+});
+const lacksLink = 'the node has no link "br-trunc", also not as an alternative name';
+
+test("explain names the link that the node lacks, and what may be meant, rather than the plugin's error", async () => {
+  const scenario = onLinks({ type: "macvlan", master: "br-trunc" }, missingLink);
+  const says = [
+    `Cannot attach default/net-a: ${lacksLink}; did you mean br-trunk? Set the definit`,
+  ];
+  await expectAdvice(scenario, { finding: "MasterMissing", says });
+  await expectAdvice({ ...scenario, add: false }, { finding: "MasterMissing", says });
+});
+
+test("explain says of a running pod that it will not start again without its link", async () => {
+  const scenario = { ...running, ...onLinks({ type: "macvlan", master: "br-trunc" }) };
+  const says = ["The pod runs, but will not start again: ", lacksLink];
+  await expectAdvice(scenario, { finding: "MasterMissing", says });
+});
+
+test("explain does not take a bridge, which its plugin makes, for a reason", async () => {
+  const scenario = onLinks({ type: "bridge", bridge: "br-trunc" });
+  const { advice, problems } = await explain({ ...running, ...scenario });
+  expect(advice).toMatchObject({ finding: "Attached", ok: true });
+  expect(problems).toMatchObject([{ network: "default/net-a", isTolerated: true }]);
 });
 
 const deleted: Scenario = {

@@ -1,4 +1,3 @@
-import { contextWithoutCall } from "#engine/call/call-context.ts";
 import type { PodFindings } from "#engine/call/pod-findings.ts";
 import { missingNetworks } from "#engine/check/not-attached.ts";
 import { defaultEngineConfig, type EngineConfig } from "#engine/config.ts";
@@ -6,10 +5,10 @@ import { advise } from "#engine/explain/advice/advice.ts";
 import { adviceOf } from "#engine/explain/advice/sentence.ts";
 import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
+import { type NodeView, nodeContext } from "#engine/inventory/inventory.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import { recordsOf } from "#engine/ports/records.ts";
 import {
   type AttachmentRecord,
@@ -19,7 +18,6 @@ import {
   usableRecord,
 } from "#engine/record/record.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { statusEntries } from "#npwg/network-status.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -37,16 +35,11 @@ import {
 } from "./explanation.ts";
 
 /** What an explanation needs beside the engine's own dependencies. */
-export interface ExplainOptions {
+export interface ExplainOptions extends NodeView {
   readonly pods: PodStates;
   readonly node: NodeFacts;
   /** The last attempt to give the running pod the networks of its annotation, if there was one. */
   readonly lastAttempt?: LastAttempt | undefined;
-  /** The conf with which the container runtime calls Plexus; empty when it is not known. */
-  readonly conf: JsonObject;
-  /** Where plugins are looked up on the node: only calls have the container runtime's CNI_PATH. */
-  readonly searchPath: readonly string[];
-  readonly findPlugin: (type: string) => Promise<PluginLookup>;
   /** @default none that are known */
   readonly leases?: FindLeases;
 }
@@ -170,7 +163,6 @@ async function networksOf(
   deps: EngineDeps,
   of: ExplainOptions & AttachedBefore & { readonly pod: PodState },
 ): Promise<Pick<Explanation, "networks" | "problems">> {
-  const find: CallHost["find"] = (_, types) => Promise.all(types.map(of.findPlugin));
   const attached = await attachedTo(deps, of.pod, of);
-  return explainNetworks(contextWithoutCall(deps, of.conf, find), { ...of, attached });
+  return explainNetworks(nodeContext(deps, of), { ...of, attached });
 }

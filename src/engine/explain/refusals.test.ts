@@ -23,6 +23,7 @@ type CallReason =
   | "InvalidNetns"
   | "InvalidRequest"
   | "IoFailure"
+  | "MasterMissing"
   | "NotFirstPlugin"
   | "PluginCrashed"
   | "PluginNotAvailable"

@@ -110,8 +110,9 @@ export async function networkFromNad(
   const list = await nadConf(nad, (name) => listByName(ctx, name), ctx);
   const network = networkFromList(list, `${nad.namespace}/${nad.name}`);
   const resourceName = deviceResource(nad, ctx.config);
+  const requiredLinks = nad.annotations["plexus.dev/requires-links"];
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
-  return omitUndefined({ ...network, resourceName, definition });
+  return omitUndefined({ ...network, resourceName, requiredLinks, definition });
 }
 
 /**

@@ -14,6 +14,8 @@ export interface ResolvedNetwork {
   /** Chained plugins with none before them: the first gets an empty result. @default false */
   readonly isAuxiliary?: boolean;
   readonly resourceName?: string;
+  /** The definition's list of the node's links that it needs, instead of those of its first plugin. */
+  readonly requiredLinks?: string;
   /** Identifies the content of its definition, before the pod's requests are merged into it. */
   readonly definition?: string;
   /** The device that it is attached by; already in its plugins' configurations. */

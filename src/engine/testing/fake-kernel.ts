@@ -72,6 +72,10 @@ export class FakeKernel {
     this.#namespaces.get(netns)?.setMac(name, mac);
   }
 
+  setAltNames(netns: string, name: string, altNames: readonly string[]): void {
+    this.#namespaces.get(netns)?.setAltNames(name, altNames);
+  }
+
   /** Removes an interface with its routes. */
   removeLink(netns: string, name: string): void {
     this.#namespaces.get(netns)?.removeLink(name);

@@ -14,11 +14,12 @@ import {
 
 const errno = { ESRCH: 3, EEXIST: 17, ENODEV: 19, EOPNOTSUPP: 95 } as const;
 
-/** An interface: its addresses in CIDR notation, and its MAC address. */
+/** An interface: its addresses in CIDR notation, its MAC address, and its alternative names. */
 export interface LinkState {
   readonly index: number;
   readonly addresses: readonly string[];
   readonly mac: string;
+  readonly altNames?: readonly string[];
 }
 
 const loopback = { index: 1, addresses: ["127.0.0.1/8"], mac: "00:00:00:00:00:00" };
@@ -48,6 +49,11 @@ export class FakeNamespace {
   setMac(name: string, mac: string): void {
     const link = this.links.get(name);
     if (link !== undefined) this.links.set(name, { ...link, mac });
+  }
+
+  setAltNames(name: string, altNames: readonly string[]): void {
+    const link = this.links.get(name);
+    if (link !== undefined) this.links.set(name, { ...link, altNames });
   }
 
   removeLink(name: string): void {

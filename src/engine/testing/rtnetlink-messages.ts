@@ -6,19 +6,34 @@ import { addressFamily, encodePayload } from "#netlink/codec.ts";
 
 /** NLM_F_MULTI: one part of an answer of several. */
 const multi = 2;
-const attribute = { link: { address: 1, name: 3, mtu: 4 }, address: 1, route: { dst: 1 } };
+const attribute = {
+  link: { address: 1, name: 3, mtu: 4, propList: 52, altName: 53 },
+  address: 1,
+  route: { dst: 1 },
+};
 /** RTA_OIF */
 export const routeInterface = 4;
 
 /** RTM_NEWLINK's payload for an Ethernet interface that is up. */
 export function linkPayload(
   name: string,
-  { index, mac }: { readonly index: number; readonly mac: string },
+  {
+    index,
+    mac,
+    altNames = [],
+  }: { readonly index: number; readonly mac: string; readonly altNames?: readonly string[] },
 ): Uint8Array {
+  const properties = altNames.map((each) => ({
+    type: attribute.link.altName,
+    data: Buffer.from(`${each}\0`),
+  }));
   return encodePayload(formatLink({ index, flags: { up: true } }), [
     { type: attribute.link.name, data: Buffer.from(`${name}\0`) },
     { type: attribute.link.address, data: Buffer.from(mac.replaceAll(":", ""), "hex") },
     { type: attribute.link.mtu, data: putU32(1500) },
+    ...(properties.length === 0
+      ? []
+      : [{ type: attribute.link.propList, data: encodePayload(Buffer.alloc(0), properties) }]),
   ]);
 }
 

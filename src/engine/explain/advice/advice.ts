@@ -40,6 +40,7 @@ const rules: readonly Rule[] = [
   detachFailed,
   terminating,
   annotationInvalid,
+  linkMissing,
   addFailed,
   givenUp,
   addNotEnded,
@@ -120,6 +121,13 @@ function annotationInvalid(facts: Facts): Condition | undefined {
   const failure = { ...invalid, subject: "the annotation" };
   const consequence = isRunning(facts) ? "the pod keeps its networks until then" : undefined;
   return couldNot("Could not use", failure, consequence);
+}
+
+/** Before the plugin's own error, which says less. */
+function linkMissing(facts: Facts): Condition | undefined {
+  const missing = facts.problems.find(({ reason }) => reason === "MasterMissing");
+  if (missing === undefined || missing.isTolerated === true || isAttached(facts)) return undefined;
+  return couldNot("Cannot attach", missing);
 }
 
 function addFailed({ calls, record, node }: Facts): Condition | undefined {

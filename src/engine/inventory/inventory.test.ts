@@ -1,0 +1,147 @@
+import { expect, test } from "vitest";
+import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import type { JsonObject } from "#lib/json.ts";
+
+const node = "/proc/self/ns/net";
+
+/** A node with the links `enp3s0`, also named `storage`, and `br-lan`. */
+function newLab(): EngineLab {
+  const lab = new EngineLab();
+  lab.kernel.addNamespace(node);
+  for (const name of ["enp3s0", "br-lan"]) lab.kernel.addLink(node, name);
+  lab.kernel.setAltNames(node, "enp3s0", ["enx0200", "storage"]);
+  return lab;
+}
+
+function inventoryOf(lab: EngineLab) {
+  return lab.engine.networks({
+    conf: lab.conf,
+    searchPath: ["/opt/cni/bin"],
+    findPlugin: async (type) => lab.plugins.find(type),
+    netlink: lab.kernel.transport,
+  });
+}
+
+/** What the node has of a network with these plugins. */
+async function usability(
+  plugins: readonly JsonObject[],
+  annotations: Readonly<Record<string, string>> = {},
+) {
+  const lab = newLab();
+  lab.source.addNad(
+    "shop/net",
+    { cniVersion: "1.0.0", name: "net", plugins: [...plugins] },
+    annotations,
+  );
+  const [found] = await inventoryOf(lab);
+  return found;
+}
+
+const usable = { network: "shop/net", usable: true };
+const lacks = (link: string, more = "") => ({
+  ...{ network: "shop/net", usable: false, reason: "MasterMissing" },
+  message: `the node has no link "${link}", also not as an alternative name${more}`,
+});
+
+test.each<[plugin: JsonObject, links: object[]]>([
+  [{ type: "macvlan", master: "enp3s0" }, [{ name: "enp3s0", link: "enp3s0" }]],
+  [{ type: "vlan", master: "storage" }, [{ name: "storage", link: "enp3s0" }]],
+  [{ type: "bridge", bridge: "br-lan" }, [{ name: "br-lan", link: "br-lan" }]],
+  [{ type: "bridge", bridge: "br-own", isGateway: true }, []],
+  [{ type: "bridge", bridge: "br-own", ipMasq: true }, []],
+  [{ type: "bridge" }, []],
+  [{ type: "ipvlan" }, []],
+  [{ type: "macvlan", master: "net7", linkInContainer: true }, []],
+  [{ type: "macvlan", master: 7 }, []],
+  [{ type: "host-device", device: "eth7" }, []],
+  [{ type: "ovs", bridge: "br-ovs" }, []],
+])("a network of %j is usable with the links %j", async (plugin, links) => {
+  expect(await usability([plugin])).toEqual({ ...usable, links });
+});
+
+test.each<[plugin: JsonObject, ...lack: Parameters<typeof lacks>]>([
+  [{ type: "macvlan", master: "eth7" }, "eth7"],
+  [{ type: "ipvlan", master: "enp3s1" }, "enp3s1", "; did you mean enp3s0?"],
+  [{ type: "macvlan", master: "storages" }, "storages", "; did you mean storage?"],
+  [{ type: "bridge", bridge: "trunk" }, "trunk"],
+  [{ type: "cnv-bridge", bridge: "trunk" }, "trunk"],
+])("a network of %j is not usable without %s", async (plugin, link, more) => {
+  expect(await usability([plugin])).toEqual({ ...lacks(link, more), links: [{ name: link }] });
+});
+
+test("only the first plugin needs a link", async () => {
+  const second = { type: "macvlan", master: "eth7" };
+  expect(await usability([{ type: "ptp" }, second])).toEqual({ ...usable, links: [] });
+});
+
+test("plexus.dev/requires-links replaces the links of the plugin", async () => {
+  const macvlan = { type: "macvlan", master: "eth7" };
+  const listing = (links: string) => usability([macvlan], { "plexus.dev/requires-links": links });
+  expect(await listing("")).toEqual({ ...usable, links: [] });
+  expect(await listing("br-lan, storage")).toEqual({
+    ...usable,
+    links: [
+      { name: "br-lan", link: "br-lan" },
+      { name: "storage", link: "enp3s0" },
+    ],
+  });
+  const message = `${lacks("a").message}; ${lacks("b").message}`;
+  expect(await listing("a,b,")).toMatchObject({ ...lacks("a"), message });
+});
+
+test("a network whose plugin is not installed, or may not be executed, is not usable", async () => {
+  const lab = newLab();
+  lab.source.addNad("shop/missing", network("missing", "macvlan", "tuning"));
+  lab.source.addNad("shop/refused", network("refused", "bond"));
+  lab.source.addNad("shop/there", network("there", "ptp"));
+  const absent = { outcome: "missing", message: "" } as const;
+  lab.plugins.setLookup("tuning", absent);
+  lab.plugins.setLookup("bond", { outcome: "refused", message: "others than root may write it" });
+  expect(await inventoryOf(lab)).toMatchObject([
+    {
+      ...{ network: "shop/missing", usable: false, reason: "PluginMissing" },
+      message: 'failed to find plugin "tuning" in path [/opt/cni/bin]',
+    },
+    { network: "shop/refused", usable: false, reason: "PluginRefused" },
+    { network: "shop/there", usable: true },
+  ]);
+});
+
+test("the rules of an ADD say which definitions are invalid", async () => {
+  const lab = newLab();
+  lab.source.addNad("b/text", "{");
+  lab.source.addNad("b/meta", network("m", "multus"));
+  lab.source.addNad("a/on-disk");
+  lab.source.addNad("c/sriov", network("vf", "sriov"), {
+    "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf",
+  });
+  lab.source.addNad("c/marked", network("lan", "bridge"), {
+    "k8s.v1.cni.cncf.io/resourceName": "bridge.network.kubevirt.io/lan",
+  });
+  const found = await inventoryOf(lab);
+  expect(found.map(({ message: _, ...each }) => each)).toEqual([
+    { network: "a/on-disk", usable: false, reason: "MissingConfiguration" },
+    { network: "b/meta", usable: false, reason: "MetaPlugin" },
+    { network: "b/text", usable: false, reason: "InvalidDefinition" },
+    { network: "c/marked", usable: true, links: [] },
+    { network: "c/sriov", usable: true, links: [], resource: "vendor.example/vf" },
+  ]);
+});
+
+test("the links are listed once, and calls are served between definitions", async () => {
+  const lab = newLab();
+  for (let i = 0; i < 1000; i++) lab.source.addNad(`shop/net-${i}`, network("n", "macvlan"));
+  let turns = 0;
+  const count = setInterval(() => turns++, 0);
+  const found = await inventoryOf(lab);
+  clearInterval(count);
+  expect(found).toHaveLength(1000);
+  expect(turns).toBeGreaterThan(1);
+  expect(lab.kernel.datagrams).toBe(1);
+});
+
+test("a node whose links cannot be listed has no inventory", async () => {
+  const lab = new EngineLab();
+  lab.source.addNad("shop/net", network("net", "macvlan"));
+  await expect(inventoryOf(lab)).rejects.toThrow("No such file");
+});

@@ -1,0 +1,72 @@
+import { CniError } from "#cni/error.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { sandboxLinks } from "#engine/call/sandbox.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import type { PlanProblem } from "#engine/plan/problems.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
+import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { Link } from "#netlink/links.ts";
+
+/** A network that may need links of the node. */
+type Network = Pick<PlannedAttachment, "displayName" | "list" | "requiredLinks">;
+
+/** A link that a network needs. */
+export interface NeededLink {
+  /** As the definition names it: a name or an alternative name. */
+  readonly name: string;
+  /** The link's own name; absent if the node does not have it. */
+  readonly link?: string;
+}
+
+/** The network namespace of the process that asks the kernel: of plexusd and the shim, the node's. */
+const ownNetns = "/proc/self/ns/net";
+
+/** The node's links. @throws CniError 5 */
+export function nodeLinks(ctx: CallContext): Promise<Link[]> {
+  return sandboxLinks(ctx, ownNetns);
+}
+
+/** Plugins that need a link of the node, with the key that names it. */
+const linkKeys: Readonly<Record<string, string>> = {
+  ...{ macvlan: "master", ipvlan: "master", vlan: "master" },
+  ...{ bridge: "bridge", "cnv-bridge": "bridge" },
+};
+
+/** The links that a network needs on the node: those that its definition lists, or of its first plugin. */
+export function neededLinks(
+  { list, requiredLinks }: Network,
+  links: readonly Link[],
+): NeededLink[] {
+  const names = requiredLinks?.split(",").map((name) => name.trim()) ?? linksOf(list.plugins[0]);
+  return names.filter(Boolean).map((name) => {
+    const isIt = (each: Link): boolean => each.name === name || !!each.altNames?.includes(name);
+    return omitUndefined({ name, link: links.find(isIt)?.name });
+  });
+}
+
+function linksOf(plugin: Network["list"]["plugins"][number] | undefined): string[] {
+  if (plugin === undefined) return [];
+  const name = plugin.raw[linkKeys[plugin.type] ?? ""];
+  return typeof name === "string" && !isLocal(plugin.raw) ? [name] : [];
+}
+
+/** Whether the link is in the pod, or a bridge that is of use without one of the node. */
+function isLocal({ linkInContainer, isGateway, isDefaultGateway, ipMasq }: JsonObject): boolean {
+  return [linkInContainer, isGateway, isDefaultGateway, ipMasq].includes(true);
+}
+
+/** What networks lack on a node with these links. */
+export function linkProblems(networks: readonly Network[], links: readonly Link[]): PlanProblem[] {
+  const names = links.flatMap(({ name, altNames = [] }) => [name, ...altNames]);
+  return networks.flatMap((network) => {
+    // Other plugins make the link: a bridge without uplink.
+    const isTolerated = linkKeys[network.list.plugins[0]?.type ?? ""] !== "master";
+    const missing = neededLinks(network, links).filter(({ link }) => link === undefined);
+    return missing.map(({ name }) => {
+      const text = `the node has no link ${quoteValue(name)}, also not as an alternative name`;
+      const error = new CniError("MasterMissing", `${text}${didYouMean(name, names)}`);
+      return { network: network.displayName, error: error.of(network.displayName), isTolerated };
+    });
+  });
+}
