@@ -4,6 +4,7 @@ import { devicesCommand } from "#cli/inspect/devices.ts";
 import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
 import { networkTestCommand } from "#cli/inspect/network-test/network-test.ts";
+import { networksCommand } from "#cli/inspect/networks/networks.ts";
 import { recordsCommand } from "#cli/inspect/records.ts";
 import { statusCommand } from "#cli/inspect/status.ts";
 import { versionCommand } from "#cli/inspect/version.ts";
@@ -27,6 +28,7 @@ const commands: readonly Command[] = [
   explainCommand,
   doctorCommand,
   statusCommand,
+  networksCommand,
   recordsCommand,
   devicesCommand,
   refreshCommand,

@@ -30,7 +30,7 @@ export async function startPlexusd(answers: Partial<Answers>) {
   const server = await startAdminServer({
     socketPath: adminSocketPath(socket),
     answers: {
-      ...{ node: refuse, pod: refuse, claimedDevices: refuse, refresh: refuse },
+      ...{ node: refuse, networks: refuse, pod: refuse, claimedDevices: refuse, refresh: refuse },
       ...{ noteFailedAdd: () => undefined, readiness: () => [], ...answers },
     },
     logger: new FakeLogger(),

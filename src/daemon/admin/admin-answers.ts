@@ -1,4 +1,5 @@
 import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
@@ -10,6 +11,7 @@ import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Node } from "#daemon/node.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
+import type { NetworkOnNode, NodeView } from "#engine/inventory/inventory.ts";
 import type { PodState } from "#engine/ports/cluster.ts";
 import { type PodName, statusCondition } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
@@ -17,9 +19,10 @@ import type { PluginLookup } from "#engine/ports/host.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
+import { ownNetlink } from "#host/own-netlink.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { worstFirst } from "#lib/condition.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
+import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { parseStateFileName } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -121,18 +124,22 @@ export class AdminAnswers {
 
   /** What happened to a pod, and why. @throws CniError when the records cannot be listed */
   async pod(name: PodName): Promise<Explanation> {
-    const { engine, nodeConf, nodeName, config, confFiles, duties } = this.#options;
+    const { engine, nodeConf, nodeName, duties } = this.#options;
     const status = nodeConf?.status();
-    const { cniConfDir, binDirs } = config.current().nodeConf;
     return engine.explain(name, {
       pods: this.#podStates(),
       node: omitUndefined({ name: nodeName, conf: status && confCondition(status) }),
-      conf: await readPlexusConf(cniConfDir, confFiles),
+      ...(await this.#nodeView()),
       lastAttempt: duties?.hotPlug.lastAttempt(name),
-      searchPath: binDirs,
-      findPlugin: (type) => this.#findPlugin(type),
       leases: (network) => hostLocalLeases(defaultPaths.cniStateDir, network),
     });
+  }
+
+  /** Which definitions can be used on the node. @throws Error while that is not known */
+  async networks(): Promise<readonly NetworkOnNode[]> {
+    const problem = this.#options.cluster.source.notReadyReason();
+    if (problem !== undefined) throw new Error(problem);
+    return this.#options.engine.networks(await this.#nodeView());
   }
 
   /**
@@ -166,6 +173,17 @@ export class AdminAnswers {
   noteFailedAdd(pod: PodName, body: string): void {
     const { uid, ...failure } = parseFailedAdd(body);
     this.#options.engine.noteFailedAdd(omitUndefined({ ...pod, uid }), failure);
+  }
+
+  async #nodeView(): Promise<NodeView> {
+    const { config, confFiles } = this.#options;
+    const { cniConfDir, binDirs: searchPath, shimDir } = config.current().nodeConf;
+    return {
+      conf: await readPlexusConf(cniConfDir, confFiles),
+      searchPath,
+      findPlugin: (type) => this.#findPlugin(type),
+      netlink: ownNetlink(join(shimDir, executableNames.shim)),
+    };
   }
 
   /** A runtime configuration that cannot be read says nothing. */

@@ -15,6 +15,7 @@ async function serve(reasons: readonly string[] = []) {
   const noted: unknown[] = [];
   const answers = {
     node: () => Promise.reject(new Error("no node")),
+    networks: async () => [],
     pod: () => Promise.reject(new Error("no disk")),
     readiness: () => reasons,
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
@@ -43,6 +44,7 @@ test.each([
   ["/pods/a", "GET", 404],
   ["/pods/a/b/c", "GET", 404],
   ["/pods//b", "GET", 404],
+  ["/networks", "GET", 200],
   ["/node", "POST", 404],
   ["/node", "DELETE", 404],
   ["/pods/a/b/refresh/net1", "POST", 200],

@@ -12,7 +12,7 @@ import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  "node" | "readiness" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
+  "node" | "networks" | "readiness" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
 >;
 
 /** The kubelet's probes, and a person or a script, one request at a time. */
@@ -61,6 +61,8 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
       return readyPage(answers.readiness());
     case "GET /node":
       return json(await answers.node());
+    case "GET /networks":
+      return json(await answers.networks());
     case "GET POD":
       return json(await answers.pod(pod));
     case `GET POD/${claimedDevicesPage}`:

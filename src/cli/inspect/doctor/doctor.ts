@@ -1,8 +1,10 @@
 import { adminFlags, askAdmin, PlexusdUnavailable } from "#cli/admin.ts";
 import { command, ExitCode, readInput } from "#cli/command.ts";
 import { switchFlag } from "#cli/flags.ts";
+import { networkFindings } from "#cli/inspect/networks/networks.ts";
 import { columns, print } from "#cli/output-format.ts";
 import type { NodeCondition, NodeStatus } from "#daemon/admin/node-status.ts";
+import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import { found, textOf, verdictOfCondition, worstFirst } from "#lib/condition.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { withExpected } from "./expected-config.ts";
@@ -42,6 +44,8 @@ export const doctorCommand = command({
 
 async function examine(socket: string, expected?: string): Promise<NodeCondition[]> {
   try {
+    // What prevents the answer is in the other findings.
+    const networks = askAdmin<NetworkOnNode[]>(socket, "/networks").catch(() => []);
     const report = await askAdmin<NodeStatus>(socket, "/node");
     return [
       ...(expected === undefined ? report.conditions : withExpected(report, expected)),
@@ -49,6 +53,7 @@ async function examine(socket: string, expected?: string): Promise<NodeCondition
       ...(await tokenFindings(report.dirs.stateDir)),
       ...(await directoryFindings(report.dirs)),
       ...(await otherListFindings(report.dirs.cniConfDir)),
+      ...networkFindings(await networks),
     ];
   } catch (error) {
     if (!(error instanceof PlexusdUnavailable)) throw error;

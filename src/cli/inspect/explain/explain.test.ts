@@ -462,6 +462,18 @@ test("doctor tells pods that run without their networks first, then the worst", 
   expect(verdicts).toEqual(["problem", "warning", "ok"]);
 });
 
+test("doctor finds nothing wrong with a network that only other nodes have", async () => {
+  const message = 'the node has no link "eth7"';
+  const network = { network: "shop/mv", usable: false, reason: "MasterMissing", message } as const;
+  const { socket } = await startPlexusd({
+    node: async () => ({ ...report, conditions: nodeConditions(report) }),
+    networks: async () => [network],
+  });
+  const { out } = await run("doctor", "-o", "json", "--socket", socket);
+  const finding = { check: "network shop/mv", reason: "NetworkUnavailable", verdict: "ok" };
+  expect(JSON.parse(out)).toContainEqual({ ...finding, text: message });
+});
+
 test("doctor reports a missing shim and missing directories", async () => {
   const { code, findings } = await doctor({});
   const problems = findings.filter(({ verdict }) => verdict === "problem");
