@@ -411,6 +411,8 @@ const commands = [
   ...[
     "explain",
     "refresh",
+    "networks",
+    "pods",
     "doctor",
     "config",
     "records",
@@ -437,6 +439,16 @@ test.each([
   [
     ["sysdump", "node-1", ""],
     ["node-1", "node-2"],
+  ],
+  [["networks", "l"], ["lan"]],
+  [
+    ["pods", ""],
+    ["lan", "red"],
+  ],
+  [["networks", "--node", "node-2"], ["node-2"]],
+  [
+    ["networks", "--n"],
+    ["--namespace", "--node"],
   ],
   [["records", "--l"], ["--leftovers"]],
   [
@@ -782,7 +794,7 @@ test.each([
 test.each([
   [["explain", "-o"], "-o must be text, json, yaml or wide, not ''"],
   [["doctor", "--output", "xml"], "--output must be text, json, yaml or wide, not 'xml'"],
-  [["doctor", "--output", "wide"], "-o wide is for records"],
+  [["doctor", "--output", "wide"], "-o wide is for records and networks"],
   [["sysdump", "-o", "json"], "sysdump prints text only"],
   [["doctor", "--nodes=2", "node-1"], "--nodes is for test"],
   [["explain", "-n"], "-n needs a value"],

@@ -45,6 +45,6 @@ test("networks fails if plexusd does not know", async () => {
 test("networkFindings() names networks that are not here, and links with another name", () => {
   expect(networkFindings(networks)).toMatchObject([
     { check: "network shop/mv", reason: "NetworkUnavailable", message: 'no link "eth7"' },
-    { check: "network shop/vf", reason: "NetworkAvailable" },
+    { check: "links of shop/vf", reason: "NetworkAvailable" },
   ]);
 });

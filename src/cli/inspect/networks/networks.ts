@@ -41,7 +41,8 @@ export function networkFindings(networks: readonly NetworkOnNode[]): NodeConditi
   return networks.flatMap((each) => {
     const details = detailsOf(each);
     if (details === "") return [];
-    const reason = each.usable ? "NetworkAvailable" : "NetworkUnavailable";
-    return [{ check: `network ${each.network}`, ...found(reason, details) }];
+    return each.usable
+      ? [{ check: `links of ${each.network}`, ...found("NetworkAvailable", details) }]
+      : [{ check: `network ${each.network}`, ...found("NetworkUnavailable", details) }];
   });
 }

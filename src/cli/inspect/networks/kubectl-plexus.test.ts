@@ -1,0 +1,332 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
+import { formatNetworkStatus, type NetworkStatus } from "#npwg/network-status.ts";
+
+/* `networks` and `pods` of deploy/kubectl-plexus, with a scripted kubectl. */
+
+const program = join(import.meta.dirname, "../../../../deploy/kubectl-plexus");
+
+interface Cluster {
+  /** What plexusctl prints on each node, by its name; a number: it fails so. */
+  readonly nodes?: Readonly<Record<string, string | number>>;
+  /** The pods with a network-status: name, and status. */
+  readonly pods?: readonly (readonly [pod: string, status: string])[];
+  /** Shell code of the answer to a request for a definition, or for all. */
+  readonly definition?: string;
+  readonly definitions?: string;
+  /** What another command of plexusctl prints on each node, and its exit code. */
+  readonly others?: readonly (readonly [text: string, exitCode: number])[];
+  readonly mayExec?: boolean;
+  readonly mayListAll?: boolean;
+}
+
+const forbidden = (what: string): string =>
+  `echo 'Error from server (Forbidden): pods is forbidden: User "jane" cannot ${what}' >&2; exit 1`;
+const notFound = "echo 'Error from server (NotFound): not found' >&2; exit 1";
+
+function recordsOf(pods: Cluster["pods"] = []): string {
+  const records = pods.map(([pod, status]) => `${pod} node-1 2026-01-01T00:00:00Z ${status}\u001e`);
+  return `cat <<'END'\n${records.join("")}\nEND\n`;
+}
+
+/** Runs kubectl plexus in a cluster. */
+async function run(line: string, cluster: Cluster = {}) {
+  const { nodes = {}, definition = notFound, definitions = "true", mayExec = true } = cluster;
+  const names = Object.keys(nodes);
+  const answers: [pattern: string, answer: string][] = [
+    ['*" auth can-i create pods --subresource=exec"*', mayExec ? "echo yes" : "echo no"],
+    [
+      '*"get pods -A -o go-template"*',
+      cluster.mayListAll === false ? forbidden("list pods") : recordsOf(cluster.pods),
+    ],
+    ['*"get pods -o go-template"*', recordsOf(cluster.pods)],
+    ['*"get network-attachment-definitions.k8s.cni.cncf.io -A "*', definitions],
+    ['*"get network-attachment-definitions.k8s.cni.cncf.io -o "*', definitions],
+    ['*"get network-attachment-definitions.k8s.cni.cncf.io "*', definition],
+    ['*"get nodes "*', `printf '${names.map((name) => `${name}\\n`).join("")}'`],
+    ['*"get node "*', "echo True"],
+    ['*"get daemonset "*', `echo ${names.length}`],
+    ...names.map((name): [string, string] => [
+      `*"get pods -l"*"spec.nodeName=${name}"`,
+      `printf 'plexus-${name} Running\\036'`,
+    ]),
+    ['*"get pods -l"*', `printf '${names.map((name) => `${name}\\n`).join("")}'`],
+    ...Object.entries(nodes).map(([name, answer]): [string, string] => [
+      `*" exec plexus-${name} "*" networks"`,
+      typeof answer === "number"
+        ? `echo 'plexusctl networks: not listed' >&2; exit ${answer}`
+        : `cat <<'END'\nNETWORK   USABLE  DETAILS\n${answer}\nEND\n`,
+    ]),
+    ...(cluster.others ?? []).map(([text, code], i): [string, string] => [
+      `*" exec "*plexus-${names[i]}*`,
+      `cat <<'END'\n${text}\nEND\nexit ${code}`,
+    ]),
+    ['*"get pod "*', "echo shop/web node-1"],
+    ['*"get events "* | *"get configmap "*', "exit 1"],
+    ["*", 'echo "unexpected: $*" >&2; exit 9'],
+  ];
+  const dir = await temporaryDirectory();
+  const cases = answers.map(([pattern, answer]) => `${pattern}) ${answer} ;;`).join("\n");
+  await writeFile(join(dir, "kubectl"), `#!/bin/sh\ncase "$*" in\n${cases}\nesac\n`);
+  await chmod(join(dir, "kubectl"), 0o755);
+  const env = { PATH: `${dir}:${process.env.PATH}`, TMPDIR: dir };
+  const { exitCode, stdout, stderr } = await execa(program, line.split(" "), {
+    reject: false,
+    env,
+  });
+  return { exitCode, lines: stdout.split("\n"), stdout, stderr };
+}
+
+function status(...entries: Partial<NetworkStatus>[]): string {
+  return formatNetworkStatus(
+    entries.map((each) => ({ name: "cbr0", default: false, dns: {}, ...each })),
+  );
+}
+
+const lan = {
+  name: "shop/lan",
+  interface: "net1",
+  ips: ["10.1.0.5", "fd01::5"],
+  mac: "02:00:00:00:00:05",
+};
+const pods = [
+  ["shop/web", status({ interface: "eth0", ips: ["10.244.0.5"], default: true }, lan)],
+  ["other/db", status({ interface: "eth0" }, { ...lan, ips: [] })],
+] as const;
+const trunk = 'the node has no link "br-trunk", also not as an alternative name';
+const nodes = {
+  "node-1": `shop/lan  yes\nshop/mv   no      ${trunk}`,
+  "node-2": "shop/lan  yes     link storage is an alternative name of eth1\nshop/mv   yes",
+  "node-3": "shop/lan  yes\nshop/mv   yes",
+};
+
+test("networks shows where each can be used, why not elsewhere, and how many pods are in it", async () => {
+  expect(await run("networks", { nodes, pods })).toMatchObject({
+    ...{ exitCode: 0, stderr: "" },
+    lines: [
+      "NETWORK   PODS  NODES                       DETAILS",
+      "shop/lan  2     3 of 3: node-1,node-2,node-3  -",
+      `shop/mv   0     2 of 3: node-2,node-3         node-1: ${trunk}`,
+    ].map((each, i) => (i === 0 ? expect.stringMatching(/^NETWORK +PODS +NODES +DETAILS$/) : each)),
+  });
+});
+
+test.each([
+  ["networks shop/mv", ["shop/mv"]],
+  ["networks mv", ["shop/mv", "other/mv"]],
+  ["networks mv -n shop", ["shop/mv"]],
+  ["networks -n shop", ["shop/lan", "shop/mv"]],
+])("%s shows %j", async (line, names) => {
+  const more = { "node-1": `other/mv  yes\n${nodes["node-1"]}` };
+  const { lines } = await run(line, { nodes: more, pods });
+  expect(lines.slice(1).map((each) => each.split(" ")[0])).toEqual(names.toSorted());
+});
+
+test("networks --node asks this node only, and fails if a network can be used nowhere", async () => {
+  const { exitCode, lines } = await run("networks mv --node node-1", { nodes, pods });
+  expect(exitCode).toBe(1);
+  expect(lines[1]).toBe(`shop/mv  0     0 of 1  node-1: ${trunk}`);
+});
+
+test.each(["json", "yaml"])("networks -o %s has each node", async (format) => {
+  const { stdout } = await run(`networks -o ${format} shop/mv`, { nodes, pods });
+  const answer = format === "json" ? JSON.parse(stdout) : parse(stdout);
+  const lacking = { node: "node-1", usable: false, details: trunk };
+  const others = ["node-2", "node-3"].map((node) => ({ node, usable: true }));
+  expect(answer).toEqual({
+    networks: [{ network: "shop/mv", pods: 0, nodes: [lacking, ...others] }],
+    unanswered: [],
+  });
+});
+
+test("networks names five nodes, and all with -o wide, with what it knows of usable ones", async () => {
+  const many = Object.fromEntries(
+    Array.from({ length: 17 }, (_, i) => [
+      `n${i + 10}`,
+      i < 10 ? "a/b  yes     as eth1" : "a/b  no      none",
+    ]),
+  );
+  const { lines } = await run("networks", { nodes: many });
+  expect(lines[1]).toBe(
+    "a/b      0     10 of 17: n10,n11,n12,n13,n14 and 5 more  n20,n21,n22,n23,n24 and 2 more: none",
+  );
+  const wide = (await run("networks -o wide", { nodes: many })).lines[1];
+  expect(wide).toContain("10 of 17: n10,n11,n12,n13,n14,n15,n16,n17,n18,n19  n10,");
+  expect(wide).toContain("n19: as eth1; n20,n21,n22,n23,n24,n25,n26: none");
+});
+
+test("networks says which nodes do not answer", async () => {
+  const cluster = { nodes: { ...nodes, "node-2": 1 }, pods };
+  const { exitCode, lines, stderr } = await run("networks lan", cluster);
+  expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: "plexusctl networks: not listed" });
+  expect(lines[1]).toBe("shop/lan  2     2 of 2: node-1,node-3  -");
+  const { unanswered } = JSON.parse((await run("networks -o json", cluster)).stdout);
+  expect(unanswered).toEqual([{ node: "node-2", reason: "plexusctl networks: not listed" }]);
+});
+
+test.each<[string, Cluster, string]>([
+  [
+    "the right to ask plexusd",
+    { nodes, mayExec: false },
+    "you may not create pods/exec in kube-system",
+  ],
+  ["a node that answers", { nodes: { "node-1": 1 } }, "no node answers"],
+])("networks without %s shows which there are, and their pods", async (_, cluster, reason) => {
+  const definitions = "printf -- '- shop/lan unknown\\n- shop/mv unknown\\n'";
+  const { exitCode, lines, stderr } = await run("networks", { ...cluster, pods, definitions });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(`kubectl plexus: ${reason}: where networks can be used is not known`);
+  expect(lines.slice(1)).toEqual(["shop/lan  2     ?      -", "shop/mv   0     ?      -"]);
+});
+
+test("networks fails for a definition that is not there", async () => {
+  const { exitCode, stderr } = await run("networks shop/nope", { nodes, pods });
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 2,
+    stderr: "kubectl plexus: there is no definition shop/nope",
+  });
+});
+
+test("pods lists the pods in a network, as their network-status says", async () => {
+  const definition = "printf shop/lan";
+  const { exitCode, lines, stderr } = await run("pods lan", { pods, definition });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+  expect(lines).toEqual([
+    "POD       INTERFACE  ADDRESSES         MAC                NODE    SINCE",
+    "other/db  net1       -                 02:00:00:00:00:05  node-1  2026-01-01T00:00:00Z",
+    "shop/web  net1       10.1.0.5,fd01::5  02:00:00:00:00:05  node-1  2026-01-01T00:00:00Z",
+  ]);
+  const json = await run("pods shop/lan -o json", { pods, definition });
+  expect(JSON.parse(json.stdout)[1]).toEqual({
+    ...{ pod: "shop/web", interface: "net1", addresses: ["10.1.0.5", "fd01::5"], mac: lan.mac },
+    ...{ node: "node-1", since: "2026-01-01T00:00:00Z" },
+  });
+});
+
+test("pods takes the name of a default network, which has no definition", async () => {
+  const { lines } = await run("pods cbr0", { pods });
+  expect(lines.slice(1).map((each) => each.split(/ +/).slice(0, 2))).toEqual([
+    ["other/db", "eth0"],
+    ["shop/web", "eth0"],
+  ]);
+});
+
+test("pods of a tenant shows those that he may list", async () => {
+  const { exitCode, lines, stderr } = await run("pods shop/lan", { pods, mayListAll: false });
+  expect(exitCode).toBe(0);
+  expect(lines).toHaveLength(3);
+  expect(stderr).toBe(
+    "kubectl plexus: you may not list all pods: pods of other namespaces are not shown",
+  );
+});
+
+test("pods tells an empty network from none", async () => {
+  const empty = await run("pods shop/new", { definition: "printf shop/new" });
+  expect(empty).toMatchObject({ exitCode: 0, lines: [expect.stringMatching(/^POD +INTERFACE/)] });
+  const none = await run("pods shop/nope", { pods });
+  expect(none).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("there is no network shop/nope"),
+  });
+});
+
+test.each(["a/b/c", "/a", "a/", "a b'", "a\\n"])("pods refuses the name %j", async (name) => {
+  const { exitCode, stdout } = await run(`pods ${name.replace(" ", "%")}`);
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+});
+
+test.each<[string, string, readonly string[]]>([
+  ["no JSON", "{[", []],
+  ["no list", '{"name": "shop/lan", "interface": "x"}', []],
+  ["strings", '["name", "shop/lan"]', []],
+  [
+    "other keys with the same values",
+    '[{"nam": "shop/lan", "x": {"name": "shop/lan"}, "y": ["shop/lan"]}]',
+    [],
+  ],
+  [
+    "nested objects and lists",
+    '[{"dns": {"name": "x"}, "device-info": {"pci": {"ips": ["7"]}}, "name": "shop/lan", "ips": ["1"], "mac": "m", "interface": "i"}]',
+    ["i", "1", "m"],
+  ],
+  [
+    "control characters and escapes",
+    '[{"name":"shop/lan","interface":"\\u001b[2J\u001b\u202e\t","mac":"\\"\\\\x","ips":[]}]',
+    ["?001b[2J???", "-", "??x"],
+  ],
+  ["a text that is too long", `[{"name":"shop/lan","interface":"${"x".repeat(65_536)}"}]`, []],
+])("pods reads a network-status with %s", async (_, text, cells) => {
+  const { exitCode, lines } = await run("pods shop/lan", { pods: [["a/b", text], pods[0]] });
+  expect(exitCode).toBe(0);
+  const [first = ""] = lines.filter((each) => each.startsWith("a/b"));
+  expect(first.split(/ +/).slice(1, 4)).toEqual(cells);
+  expect(lines.at(-1)).toMatch(/^shop\/web +net1/);
+  const json = await run("pods shop/lan -o json", { pods: [["a/b", text], pods[0]] });
+  expect(JSON.parse(json.stdout)).toHaveLength(cells.length === 0 ? 1 : 2);
+});
+
+const lacking = `Cannot attach shop/mv: ${trunk}. Set the definition's master.`;
+const table = [
+  "NETWORK   INTERFACE  STATE",
+  "cbr0      -          not attached",
+  "shop/lan  -          not attached",
+  `shop/mv   -          ${trunk}`,
+];
+
+test("explain names the nodes that have what the pod's networks need", async () => {
+  const text = [lacking, "", ...table].join("\n");
+  const { exitCode, stdout } = await run("explain web", { nodes, others: [[text, 1]] });
+  expect(exitCode).toBe(1);
+  expect(stdout).toBe(`${text}\n\nnodes that have what these networks need: node-2,node-3`);
+  const nowhere = {
+    "node-1": nodes["node-1"],
+    "node-2": "shop/lan  yes\nshop/mv   no      it lacks it",
+  };
+  const { lines } = await run("explain web", { nodes: nowhere, others: [[text, 1]] });
+  expect(lines.at(-1)).toBe("nodes that have what these networks need: none");
+});
+
+test.each([
+  ["has another problem", "Cannot attach shop/mv: it is invalid.", 1],
+  ["is attached", "The pod is attached.", 0],
+])("explain asks no other node about a pod that %s", async (_, sentence, code) => {
+  const text = [sentence, "", ...table].join("\n");
+  const { exitCode, stdout, stderr } = await run("explain web", { nodes, others: [[text, code]] });
+  expect({ exitCode, stdout, stderr }).toEqual({ exitCode: code, stdout: text, stderr: "" });
+});
+
+const found = (...networks: string[]): readonly [string, number] => [
+  ["ok       running pods  none", ...networks.map((each) => `ok       network ${each}`)].join("\n"),
+  0,
+];
+
+test("doctor names networks that no node has, rather than those that one node lacks", async () => {
+  const [mv, all] = [`shop/mv  ${trunk}`, "shop/all  it is invalid: {"];
+  const others = [found(all, mv), found(all), found(all)];
+  const { exitCode, lines } = await run("doctor", { nodes, others });
+  expect(exitCode).toBe(0);
+  expect(lines.slice(-3)).toEqual([
+    "ok       running pods  none",
+    "WARNING  network shop/all  can be used on no node: it is invalid: {",
+    "== 3 of 3 nodes without a problem",
+  ]);
+  expect(lines.join()).not.toContain("shop/mv");
+  const one = await run("doctor node-1", { nodes, others });
+  expect(one.lines).toEqual([
+    expect.stringContaining("running pods"),
+    ...[all, mv].map((each) => `ok       network ${each}`),
+  ]);
+});
+
+test("doctor counts only nodes on which plexusd answers", async () => {
+  const others = [found("shop/mv  no link"), ["PROBLEM  plexusd  it does not answer", 1] as const];
+  const two = { "node-1": "", "node-2": "" };
+  const { lines } = await run("doctor", { nodes: two, others });
+  expect(lines.at(-2)).toBe("WARNING  network shop/mv  can be used on no node: no link");
+  const known = await run("doctor", { nodes: two, others: [others[0] ?? found(), found()] });
+  expect(known.stdout).not.toContain("shop/mv");
+});
