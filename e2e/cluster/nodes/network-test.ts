@@ -85,7 +85,7 @@ export function networkTestScenarios(lab: () => Lab): void {
       exitCode: 1,
       stdout: `network ${namespace}/adrift: PROBLEM, no pod was attached`,
     });
-    expect(adrift.stderr).toMatch(/^Could not attach tested\/adrift .* names master "eth9"/m);
+    expect(adrift.stderr).toMatch(/^Cannot attach tested\/adrift: the node has no link "eth9"/m);
     expect(await testPods()).toBe("");
   });
 

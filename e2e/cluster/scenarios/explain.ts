@@ -103,12 +103,15 @@ export function explainScenarios(scene: () => Scene): void {
         await scene().createPod(name, { networks: name });
         const { message } = await scene().waitForEvent(name, "AttachFailed");
         const { stdout } = await kubectlPlexus(target, ["explain", `${home}/${name}`]);
-        expect(stdout).toMatch(new RegExp(`^Could not attach ${home}/${name} `));
+        expect(stdout).toMatch(new RegExp(`^(Could not|Cannot) attach ${home}/${name}[ :]`));
         for (const word of words)
           for (const text of [message, stdout]) expect(text).toContain(word);
       };
       const named = 'Link not found (the configuration names master "eth9")';
       await says("adrift", { type: "macvlan", master: "eth9" }, named);
+      const { stdout } = await kubectlPlexus(target, ["explain", `${home}/adrift`]);
+      expect(stdout).toContain(`${home}/adrift: the node has no link "eth9", also not as an`);
+      expect(stdout).toMatch(/^nodes that have what these networks need: none$/m);
       await target.inNode(["sh", "-c", lendingPlugin]);
       onTestFinished(() => target.inNode(["rm", "/opt/cni/bin/lending"]).then());
       await says("lent", { type: "lending" }, "no lease", "the server is silent");

@@ -14,7 +14,7 @@ import {
 const dump = linkMessage(RTM_GETLINK, { flags: DUMP });
 
 eachBuild("plexus netlink", (bench) => {
-  /** Runs it with these messages, as plexusd does: without capabilities, in a namespace of its own. */
+  /** Runs it with these messages, as plexusd does: without capabilities. */
   const ask = (
     messages: Uint8Array,
     { netns = bench().netns(), limit = [] }: { netns?: string; limit?: readonly string[] } = {},

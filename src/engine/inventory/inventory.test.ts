@@ -49,6 +49,7 @@ test.each<[plugin: JsonObject, links: object[]]>([
   [{ type: "bridge", bridge: "br-lan" }, [{ name: "br-lan", link: "br-lan" }]],
   [{ type: "bridge", bridge: "br-own", isGateway: true }, []],
   [{ type: "bridge", bridge: "br-own", ipMasq: true }, []],
+  [{ type: "bridge", bridge: "br-own", ipam: { type: "host-local" } }, []],
   [{ type: "bridge" }, []],
   [{ type: "ipvlan" }, []],
   [{ type: "macvlan", master: "net7", linkInContainer: true }, []],
@@ -64,6 +65,8 @@ test.each<[plugin: JsonObject, ...lack: Parameters<typeof lacks>]>([
   [{ type: "ipvlan", master: "enp3s1" }, "enp3s1", "; did you mean enp3s0?"],
   [{ type: "macvlan", master: "storages" }, "storages", "; did you mean storage?"],
   [{ type: "bridge", bridge: "trunk" }, "trunk"],
+  [{ type: "bridge", bridge: "trunk", ipam: { type: "dhcp" } }, "trunk"],
+  [{ type: "macvlan", master: "eth7", ipam: { type: "host-local" } }, "eth7"],
   [{ type: "cnv-bridge", bridge: "trunk" }, "trunk"],
 ])("a network of %j is not usable without %s", async (plugin, link, more) => {
   expect(await usability([plugin])).toEqual({ ...lacks(link, more), links: [{ name: link }] });

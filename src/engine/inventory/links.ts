@@ -1,10 +1,11 @@
+import type { PluginConf } from "#cni/conf/plugin-conf.ts";
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { sandboxLinks } from "#engine/call/sandbox.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
-import { type JsonObject, quoteValue } from "#lib/json.ts";
+import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Link } from "#netlink/links.ts";
 
@@ -45,15 +46,19 @@ export function neededLinks(
   });
 }
 
-function linksOf(plugin: Network["list"]["plugins"][number] | undefined): string[] {
-  if (plugin === undefined) return [];
-  const name = plugin.raw[linkKeys[plugin.type] ?? ""];
-  return typeof name === "string" && !isLocal(plugin.raw) ? [name] : [];
+function linksOf(plugin: PluginConf | undefined): string[] {
+  const key = linkKeys[plugin?.type ?? ""];
+  if (plugin === undefined || key === undefined) return [];
+  const { raw } = plugin;
+  const isElsewhere = key === "master" ? raw.linkInContainer === true : isOfUseAlone(raw);
+  const name = raw[key];
+  return typeof name === "string" && !isElsewhere ? [name] : [];
 }
 
-/** Whether the link is in the pod, or a bridge that is of use without one of the node. */
-function isLocal({ linkInContainer, isGateway, isDefaultGateway, ipMasq }: JsonObject): boolean {
-  return [linkInContainer, isGateway, isDefaultGateway, ipMasq].includes(true);
+/** Whether a bridge that its plugin makes, without uplink, is of use: a node's own network. */
+function isOfUseAlone({ isGateway, isDefaultGateway, ipMasq, ipam }: JsonObject): boolean {
+  const isNodes = isJsonObject(ipam) && ipam.type === "host-local";
+  return isNodes || [isGateway, isDefaultGateway, ipMasq].includes(true);
 }
 
 /** What networks lack on a node with these links. */
