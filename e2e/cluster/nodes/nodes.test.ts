@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { plexusLogs } from "../scenarios/target/plexus.ts";
 import { handBackScenarios } from "./hand-back.ts";
+import { inventoryScenarios } from "./inventory.ts";
 import { joinScenarios } from "./joining.ts";
 import { Lab } from "./lab.ts";
 import { labelScenarios } from "./labels.ts";
@@ -32,6 +33,7 @@ describe("a cluster of two nodes", () => {
   labelScenarios(lab);
   networkScenarios(lab);
   networkTestScenarios(lab);
+  inventoryScenarios(lab);
   updateScenarios(lab);
   joinScenarios(lab);
   handBackScenarios(lab);

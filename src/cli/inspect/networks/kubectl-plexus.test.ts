@@ -281,13 +281,16 @@ test("explain names the nodes that have what the pod's networks need", async () 
   const text = [lacking, "", ...table].join("\n");
   const { exitCode, stdout } = await run("explain web", { nodes, others: [[text, 1]] });
   expect(exitCode).toBe(1);
-  expect(stdout).toBe(`${text}\n\nnodes that have what these networks need: node-2,node-3`);
+  expect(stdout).toBe(`${text}\n\nnodes that have what these networks need: node-2 node-3`);
   const nowhere = {
     "node-1": nodes["node-1"],
     "node-2": "shop/lan  yes\nshop/mv   no      it lacks it",
   };
   const { lines } = await run("explain web", { nodes: nowhere, others: [[text, 1]] });
   expect(lines.at(-1)).toBe("nodes that have what these networks need: none");
+  // Of a plugin that a plugin calls.
+  const unknown = { "node-1": "shop/lan  yes\nshop/mv   yes" };
+  expect((await run("explain web", { nodes: unknown, others: [[text, 1]] })).stdout).toBe(text);
 });
 
 test.each([
