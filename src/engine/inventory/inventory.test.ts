@@ -92,6 +92,20 @@ test("plexus.dev/requires-links replaces the links of the plugin", async () => {
   expect(await listing("a,b,")).toMatchObject({ ...lacks("a"), message });
 });
 
+test("a definition with many or long names of links delays no other", async () => {
+  const names = Array.from({ length: 100_000 }, (_, i) => `x${i}`).join(",");
+  const [many, long] = [
+    await usability([{ type: "ptp" }], { "plexus.dev/requires-links": names }),
+    await usability([{ type: "macvlan", master: "x".repeat(100_000) }]),
+  ];
+  for (const found of [many, long]) {
+    expect(found).toMatchObject({ usable: false, reason: "MasterMissing" });
+    expect(found?.message?.length).toBeLessThanOrEqual(501);
+  }
+  expect(many?.links).toHaveLength(32);
+  expect(long?.links).toEqual([{ name: "x".repeat(128) }]);
+});
+
 test("a network whose plugin is not installed, or may not be executed, is not usable", async () => {
   const lab = newLab();
   lab.source.addNad("shop/missing", network("missing", "macvlan", "tuning"));

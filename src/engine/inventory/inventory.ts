@@ -9,8 +9,11 @@ import type { CallHost, PluginLookup } from "#engine/ports/host.ts";
 import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import { shortened } from "#lib/one-line.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import { linkProblems, type NeededLink, neededLinks, nodeLinks } from "./links.ts";
+
+const messageMax = 500;
 
 /** The node as it is seen without a call of the container runtime. */
 export interface NodeView {
@@ -81,7 +84,7 @@ export async function inventory(deps: EngineDeps, view: NodeView): Promise<Netwo
       network,
       usable: first === undefined,
       reason: first?.error.reason,
-      message: texts?.join("; "),
+      message: texts && shortened(texts.join("; "), messageMax),
       links: needed,
       resource: found?.resourceName,
     });

@@ -28,6 +28,11 @@ export function nodeLinks(ctx: CallContext): Promise<Link[]> {
   return sandboxLinks(ctx, ownNetns);
 }
 
+/** Of one definition, so that none delays the others. */
+const maxLinks = 32;
+/** One more than names of links have at most. */
+const maxNameLength = 128;
+
 /** Plugins that need a link of the node, with the key that names it. */
 const linkKeys: Readonly<Record<string, string>> = {
   ...{ macvlan: "master", ipvlan: "master", vlan: "master" },
@@ -40,7 +45,9 @@ export function neededLinks(
   links: readonly Link[],
 ): NeededLink[] {
   const names = requiredLinks?.split(",").map((name) => name.trim()) ?? linksOf(list.plugins[0]);
-  return names.filter(Boolean).map((name) => {
+  const asked = [...new Set(names)].filter(Boolean).slice(0, maxLinks);
+  return asked.map((given) => {
+    const name = given.slice(0, maxNameLength);
     const isIt = (each: Link): boolean => each.name === name || !!each.altNames?.includes(name);
     return omitUndefined({ name, link: links.find(isIt)?.name });
   });
