@@ -79,7 +79,14 @@ export function explainScenarios(scene: () => Scene): void {
       const files = (await run(["tar", "-tzf", archive])).split("\n").map((path) => basename(path));
       const pod = (await plexusPod(target)).metadata.name;
       const logs = ["install", "plexusd"].map((container) => `${pod}.${container}.log`);
-      const kept = ["doctor.json", "records.txt", "events.json", "plexus.json", ...logs];
+      const kept = [
+        "doctor.json",
+        "networks.json",
+        "records.txt",
+        "events.json",
+        "plexus.json",
+        ...logs,
+      ];
       expect(files).toEqual(expect.arrayContaining(kept));
       expect(files.filter((name) => name.endsWith(".err"))).toEqual([]);
 

@@ -521,6 +521,7 @@ test("sysdump archives what says something of the nodes, with every log of Plexu
   const nodeFiles = [
     ...["doctor.json", "plexus-agent-x.agent.log", "plexus-x.install.log", "plexus-x.plexusd.log"],
     ...["plexus-x.plexusd.previous.log", "records.txt", "status.json", "cni-net.d.txt"],
+    "networks.json",
   ];
   expect([...files.keys()].toSorted()).toEqual(
     [
