@@ -222,8 +222,8 @@ void netlink_order(const struct call *call, const struct frame *f, struct netlin
  * plexusd, which has no netlink socket and may enter no namespace. Returns the exit code. */
 int netlink_here(const struct call *call)
 {
-	struct buf request = { 0 };
-	struct netlink_result r = { 0 };
+	static struct buf request;
+	static struct netlink_result r;
 	struct nlmsghdr last;
 	bool only_reads;
 	if (read_all(0, &request, CHUNK, -1) || netlink_last(request.data, request.len, &last) ||
