@@ -114,7 +114,7 @@ export function explainScenarios(scene: () => Scene): void {
         for (const word of words)
           for (const text of [message, stdout]) expect(text).toContain(word);
       };
-      const named = 'Link not found (the configuration names master "eth9")';
+      const named = 'Link not found (the configuration names master "eth9"';
       await says("adrift", { type: "macvlan", master: "eth9" }, named);
       const { stdout } = await kubectlPlexus(target, ["explain", `${home}/adrift`]);
       expect(stdout).toContain(`${home}/adrift: the node has no link "eth9", also not as an`);

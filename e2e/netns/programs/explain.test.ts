@@ -68,7 +68,7 @@ const cases: Readonly<Record<string, Case>> = {
     net: macvlan("net", 92, { master: "eth7" }),
     ...{
       finding: "MasterMissing",
-      quotes: /Link not found \(the configuration names master "eth7"\)/,
+      quotes: /Link not found \(the configuration names master "eth7"/,
     },
   },
   "a disk that is read-only for a plugin": {

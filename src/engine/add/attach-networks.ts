@@ -91,7 +91,7 @@ export async function attachNetworks(
       // Names the plugins for which the first one was not executed.
       if (!isAttempted && position === 0)
         await requirePlugins(ctx, attachments, planned.searchPath);
-      throw withNetworkContext(namingLinks(error, planned.list), planned);
+      throw withNetworkContext(await namingLinks(ctx, error, planned.list), planned);
     }
   }
   await recorded;

@@ -1,5 +1,8 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { DelegateError } from "#cni/runtime/delegate-error.ts";
+import type { CallContext } from "#engine/call/call-context.ts";
+import { namesOf, nodeLinks } from "#engine/inventory/links.ts";
+import { didYouMean } from "#lib/did-you-mean.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 
 /** The kernel's words and those of the netlink library, which do not name the link. */
@@ -8,20 +11,33 @@ const missingLink = /link not found|no such network interface|no such device/i;
 /** Keys of plugins with the name of an existing link. */
 const linkKeys = ["master", "device", "bridge"];
 
-/** Adds the links that the plugin's configuration names to the error of a plugin that misses one. */
-export function namingLinks(error: unknown, { plugins }: NetConfList): unknown {
+/**
+ * Adds the links that the plugin's configuration names to the error of a plugin that misses one, and
+ * those of the node with a similar name.
+ */
+export async function namingLinks(
+  ctx: CallContext,
+  error: unknown,
+  { plugins }: NetConfList,
+): Promise<unknown> {
   if (!(error instanceof DelegateError) || error.reason !== undefined) return error;
   const { message, text, pluginType } = error;
   if (!missingLink.test(text)) return error;
-  const links = plugins
+  const missing = plugins
     .filter(({ type }) => type === pluginType)
     .flatMap(({ raw }) => linksOf(raw, text));
-  if (links.length === 0) return error;
-  return error.withMessage(`${message} (the configuration names ${links.join(", ")})`);
+  if (missing.length === 0) return error;
+  const isOnNode = missing.some(({ where }) => where === "");
+  const known = isOnNode ? await nodeLinks(ctx).then(namesOf, () => []) : [];
+  const named = missing.map(({ key, name, where }) => {
+    const isSimilar = where === "" && !known.includes(name);
+    return `${key} ${quoteValue(name)}${where}${isSimilar ? didYouMean(name, known) : ""}`;
+  });
+  return error.withMessage(`${message} (the configuration names ${named.join(", ")})`);
 }
 
 /** The links of a plugin's configuration that a text does not name. */
-function linksOf(raw: JsonObject, text: string): string[] {
+function linksOf(raw: JsonObject, text: string) {
   const bonded = [raw.links].flat().filter(isJsonObject);
   const named = [
     ...linkKeys.map((key) => [key, raw[key]] as const),
@@ -29,6 +45,6 @@ function linksOf(raw: JsonObject, text: string): string[] {
   ];
   const where = raw.linkInContainer === true ? " in the pod" : "";
   return named.flatMap(([key, name]) =>
-    typeof name !== "string" || text.includes(name) ? [] : `${key} ${quoteValue(name)}${where}`,
+    typeof name !== "string" || text.includes(name) ? [] : { key, name, where },
   );
 }

@@ -28,6 +28,11 @@ export function nodeLinks(ctx: CallContext): Promise<Link[]> {
   return sandboxLinks(ctx, ownNetns);
 }
 
+/** The names and alternative names of links. */
+export function namesOf(links: readonly Link[]): string[] {
+  return links.flatMap(({ name, altNames = [] }) => [name, ...altNames]);
+}
+
 /** Of one definition, so that none delays the others. */
 const maxLinks = 32;
 /** One more than names of links have at most. */
@@ -70,7 +75,7 @@ function isOfUseAlone({ isGateway, isDefaultGateway, ipMasq, ipam }: JsonObject)
 
 /** What networks lack on a node with these links. */
 export function linkProblems(networks: readonly Network[], links: readonly Link[]): PlanProblem[] {
-  const names = links.flatMap(({ name, altNames = [] }) => [name, ...altNames]);
+  const names = namesOf(links);
   return networks.flatMap((network) => {
     // Other plugins make the link: a bridge without uplink.
     const isTolerated = linkKeys[network.list.plugins[0]?.type ?? ""] !== "master";
