@@ -99,6 +99,11 @@ describe("the chart renders the same objects as kustomize", () => {
   test.each([
     ["metrics", { metrics: { enabled: true } }, ["overlays/metrics"]],
     ["startupTaint", { startupTaint: { enabled: true } }, ["../examples/startup-taint"]],
+    [
+      "networkPlacement",
+      { networkPlacement: { enabled: true } },
+      ["../examples/network-placement"],
+    ],
     ["flavour thin", { flavour: "thin" }, ["overlays/thin"]],
     ["referencePlugins", { referencePlugins: { enabled: true } }, ["overlays/reference-plugins"]],
     ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
@@ -173,12 +178,13 @@ describe("the chart's values", () => {
   });
 
   test("allow any namespace, which the policies, roles and configuration then use", async () => {
-    const values = { startupTaint: { enabled: true }, metrics: { enabled: true } };
+    const on = { enabled: true };
+    const values = { startupTaint: on, networkPlacement: on, metrics: on };
     const all = await renderChart({ values, namespace: "networking" });
     expect(JSON.stringify(all)).not.toContain("kube-system:plexusd");
     expect(JSON.stringify(all)).not.toContain('"namespace":"kube-system"');
     const policies = all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
-    expect(policies).toHaveLength(3);
+    expect(policies).toHaveLength(4);
     for (const { spec } of policies) {
       const [{ expression }] = spec.matchConditions;
       expect(expression).toContain("'system:serviceaccount:networking:plexusd'");
@@ -395,7 +401,14 @@ describe("the chart's values", () => {
 
   test("null is the default, for every value and section", async () => {
     const values = parse(await readFile(join(chartDir, "values.yaml"), "utf8"));
-    const base = ["metrics", "agent", "sandboxes", "startupTaint", "deviceCheckpoint"];
+    const base = [
+      "metrics",
+      "agent",
+      "sandboxes",
+      "startupTaint",
+      "networkPlacement",
+      "deviceCheckpoint",
+    ];
     const on = Object.fromEntries(base.map((name) => [name, { enabled: true }]));
     const monitoring = { enabled: true, monitoring: true, serviceMonitor: true };
     const all = {

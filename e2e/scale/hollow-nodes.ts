@@ -1,6 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultCallConfig } from "#daemon/config/call-config.ts";
+import { NetworkPlacement, type NodeMark } from "#daemon/pods/network-placement.ts";
+import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
 import { ApiClient } from "#kube/api/client.ts";
@@ -10,7 +12,7 @@ import { requestNodeToken } from "#kube/node/node.ts";
 import { waitUntil } from "../support/wait.ts";
 
 /** Nodes without a kubelet, but with the API adapter of plexusd. An answer to an order is what has happened. */
-export type Order = "start" | "attach" | "serial" | "count";
+export type Order = "start" | "attach" | "serial" | "count" | "place" | "unplace";
 
 type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
@@ -29,6 +31,8 @@ const waits = { waitedMs: [] as number[] };
 /** What has happened. */
 export type Counts = typeof writes & typeof lists & typeof waits;
 const adapters = new Map<string, KubeAdapter>();
+const placements: NetworkPlacement[] = [];
+let networks: readonly NetworkOnNode[] = [];
 let pods: readonly Pod[] = [];
 let round = 0;
 
@@ -37,6 +41,8 @@ const orders: Readonly<Record<Order, () => unknown>> = {
   attach,
   serial,
   count: () => undefined,
+  place: () => place(200),
+  unplace: () => place(199),
 };
 process.on("message", async (order: Order) => {
   await orders[order]();
@@ -97,6 +103,15 @@ async function serial(): Promise<void> {
   }
 }
 
+/** Of 200 networks, so many can be used on every node. What cannot is gone after two runs. */
+async function place(count: number): Promise<void> {
+  networks = Array.from({ length: 200 }, (_, n) => ({
+    ...{ network: `scale-0/network-${n}`, usable: n < count },
+    label: `networks.plexus.dev/scale-0.network-${n}`,
+  }));
+  for (let run = 0; run < 2; run++) await Promise.all(placements.map((each) => each.run()));
+}
+
 async function startNode({ metadata, spec: { nodeName } }: Pod): Promise<void> {
   const info = (fields: { reason?: string; delayMs?: number }, message: string): void => {
     if (message === "API objects listed") lists.listedAt.push(Date.now());
@@ -111,6 +126,9 @@ async function startNode({ metadata, spec: { nodeName } }: Pod): Promise<void> {
     ...{ apiTimeoutMs, logger: { ...noLogger, info }, metrics: { statusWrite } },
   });
   adapters.set(nodeName, kube);
+  const marks = (): readonly NodeMark[] => ["labels", "resources"];
+  const options = { marks, networks: async () => networks, readiness: () => [] };
+  placements.push(new NetworkPlacement({ ...options, node: kube.marks }));
 }
 
 /** The administrator's with a token of plexusd's account instead. */

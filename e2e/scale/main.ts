@@ -44,6 +44,7 @@ using worker = spawn("nsenter", near, { stdio: ["ignore", "inherit", "inherit", 
 const ended = new AbortController();
 worker.once("exit", () => ended.abort());
 const all = [await measurePlexus()];
+await place();
 await restart();
 // It refuses what waits for 15 s, and each of its stops takes 80 ms.
 await attach("The API server is five times slower", (run) => whileSlow(cluster, run), true);
@@ -143,6 +144,25 @@ async function attach(story: string, during: Around, isSlow = false): Promise<vo
   const isSparing = attempts <= 1.05 * (written + refused);
   expect(written === nodes.length * podsPerNode && isSparing, story);
   expect(late === 0 && (isSlow || (refused === 0 && waited <= others / 100)), story);
+}
+
+/** Each change of the networks that a node has is one PATCH of its Node. */
+async function place(): Promise<void> {
+  for (const file of ["rbac.yaml", "admission-policy.yaml"]) {
+    const path = join(repositoryRoot, "deploy/components/network-placement", file);
+    await cluster.kubectl("apply", "--filename", path);
+  }
+  const account = "--as=system:serviceaccount:kube-system:plexusd";
+  const can = ["auth", "can-i", "patch", "nodes", "--subresource=status", account];
+  await waitUntil("plexusd may patch Nodes", () => cluster.kubectl(...can));
+  const patches = async (order: Order): Promise<number> => {
+    const sum = await addedBy(cluster, () => ask(order));
+    return sum(requests, 'resource="nodes"', 'subresource="status"', 'verb="PATCH"');
+  };
+  const counts = [await patches("place"), await patches("place"), await patches("unplace")];
+  const [appear, idle, gone] = counts;
+  fact(`200 networks appear on each Node: ${appear} PATCHes; idle: ${idle}; one is gone: ${gone}.`);
+  expect(counts.join() === [nodes.length, 0, nodes.length].join(), "PATCHes of Nodes");
 }
 
 /** The only API server forgets all versions: each cache is LISTed once, at a random time. */

@@ -29,6 +29,7 @@ import { housekeepingTasks } from "./housekeeping-tasks.ts";
 import { startHealthServer } from "./http/health-server.ts";
 import { OptionalServer } from "./http/http-server.ts";
 import { startMetricsServer } from "./http/metrics-server.ts";
+import { nodeLists } from "./http/node-lists.ts";
 import { type Node, noCalls, openNode, startNode } from "./node.ts";
 import { selfTest } from "./self-test/self-test.ts";
 import { standaloneCredentials } from "./standalone-credentials.ts";
@@ -95,6 +96,9 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   });
   const counts = { ...nodeCounts(node), ...tokenGauges(flags.stateDir) } satisfies Counts;
   metrics.count(counts);
+  const networks = () => node.duties?.placement.latest ?? [];
+  const attachmentInfo = () => node.config.current().attachmentInfo;
+  metrics.list(nodeLists({ networks, records: node.records, attachmentInfo }));
   const parts = { ...node, ...adapters, nodeConf, standaloneFiles };
   const { callsInFlight } = metrics.engine;
   const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });

@@ -245,8 +245,8 @@ export class Engine {
   }
 
   /** As {@link inventory}. */
-  networks(view: NodeView): Promise<NetworkOnNode[]> {
-    return inventory(this.#deps, view);
+  networks(view: NodeView, isLabelled = false): Promise<NetworkOnNode[]> {
+    return inventory(this.#deps, view, isLabelled);
   }
 
   /** Why the last ADD of the pod failed; undefined if it did not. */

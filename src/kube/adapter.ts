@@ -6,6 +6,7 @@ import { type InClusterOptions, inClusterCredentials } from "#kube/api/in-cluste
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { nodePods, removeTaint, requestNodeToken } from "#kube/node/node.ts";
+import { type NodeMarks, readMarks, writeMarks } from "#kube/node/node-marks.ts";
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
@@ -80,6 +81,14 @@ export async function startKube(options: KubeOptions) {
     recordOnNode: (event: EventText) => events.recordOnNode(event),
     /** Removes the taints with this key from this node's Node. @throws ApiError */
     removeTaint: (key: string) => removeTaint(client, { nodeName, key }),
+    /** What this node's Node says of its networks. */
+    marks: {
+      /** @throws ApiError */
+      read: () => readMarks(client, nodeName),
+      /** @throws ApiError */
+      write: (before: NodeMarks, after: NodeMarks) =>
+        writeMarks(client, nodeName, { before, after }),
+    },
     /** A token of this service account, bound to this node's Node. @throws as {@link requestNodeToken} */
     requestToken: (account: ObjectName, seconds: number) =>
       requestNodeToken(client, { account, nodeName, seconds }),

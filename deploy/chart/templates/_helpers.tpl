@@ -98,6 +98,9 @@ the pre-delete hook would uninstall Plexus.
 {{- if .Values.startupTaint.enabled -}}
 {{- $_ := set $config "startupTaint" .Values.startupTaint.key -}}
 {{- end -}}
+{{- if .Values.networkPlacement.enabled -}}
+{{- $_ := set $config "networkPlacement" (list "labels" "resources") -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 

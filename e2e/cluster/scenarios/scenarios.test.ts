@@ -17,6 +17,7 @@ import { earlyStatusScenario } from "./outages/early-status.ts";
 import { nextPluginScenarios } from "./outages/next-plugin.ts";
 import { outageScenarios } from "./outages/outage.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
+import { placementScenarios } from "./placement.ts";
 import { securityScenarios } from "./security.ts";
 import { GivenTarget } from "./target/given-target.ts";
 import { writePlexusImage } from "./target/images.ts";
@@ -42,6 +43,7 @@ const scenarios = [
   hotPlugScenarios,
   thinScenarios,
   freshNodeScenarios,
+  placementScenarios,
   uninstallScenarios,
   chartScenarios,
   overlayScenarios,
@@ -55,6 +57,7 @@ const ofReleases = [
   deviceScenarios,
   explainScenarios,
   securityScenarios,
+  placementScenarios,
   nextPluginScenarios,
   outageScenarios,
   uninstallScenarios,

@@ -1,28 +1,25 @@
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
 import type { Cluster } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
-import { lookUpPlugin, type PluginSearch } from "#daemon/cni-conf/plugin-lookup.ts";
 import { confCondition } from "#daemon/cni-conf/status.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
 import { unseenPaths } from "#daemon/config/host-paths.ts";
 import type { DaemonFlags } from "#daemon/flags.ts";
 import type { Node } from "#daemon/node.ts";
+import { nodeView, pluginSearch } from "#daemon/node-view.ts";
 import type { HotPlugQueue } from "#daemon/pods/hot-plug.ts";
 import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
-import type { NetworkOnNode, NodeView } from "#engine/inventory/inventory.ts";
+import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import type { PodState } from "#engine/ports/cluster.ts";
 import { type PodName, statusCondition } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
-import type { PluginLookup } from "#engine/ports/host.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
-import { ownNetlink } from "#host/own-netlink.ts";
 import { buildInfo } from "#lib/build-info.ts";
 import { worstFirst } from "#lib/condition.ts";
-import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { defaultPaths } from "#lib/files/default-paths.ts";
 import { ifPresent } from "#lib/files/is-absent.ts";
 import { parseStateFileName } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -95,7 +92,7 @@ export class AdminAnswers {
       damagedRecords: listed.damaged.map(({ error }) => error.message),
       setAside: files.filter((name) => parseStateFileName(name)?.kind === "damaged"),
       ofMultus: await this.#leftByMultus(),
-      agent: await agentPlugins(this.#options.calls.findByAgent, this.#pluginSearch()),
+      agent: await agentPlugins(this.#options.calls.findByAgent, pluginSearch(this.#options)),
     });
     return { ...report, conditions: nodeConditions(report) };
   }
@@ -129,7 +126,7 @@ export class AdminAnswers {
     return engine.explain(name, {
       pods: this.#podStates(),
       node: omitUndefined({ name: nodeName, conf: status && confCondition(status) }),
-      ...(await this.#nodeView()),
+      ...(await nodeView(this.#options)),
       lastAttempt: duties?.hotPlug.lastAttempt(name),
       leases: (network) => hostLocalLeases(defaultPaths.cniStateDir, network),
     });
@@ -139,7 +136,7 @@ export class AdminAnswers {
   async networks(): Promise<readonly NetworkOnNode[]> {
     const problem = this.#options.cluster.source.notReadyReason();
     if (problem !== undefined) throw new Error(problem);
-    return this.#options.engine.networks(await this.#nodeView());
+    return this.#options.engine.networks(await nodeView(this.#options));
   }
 
   /**
@@ -175,33 +172,11 @@ export class AdminAnswers {
     this.#options.engine.noteFailedAdd(omitUndefined({ ...pod, uid }), failure);
   }
 
-  async #nodeView(): Promise<NodeView> {
-    const { config, confFiles } = this.#options;
-    const { cniConfDir, binDirs: searchPath, shimDir } = config.current().nodeConf;
-    return {
-      conf: await readPlexusConf(cniConfDir, confFiles),
-      searchPath,
-      findPlugin: (type) => this.#findPlugin(type),
-      netlink: ownNetlink(join(shimDir, executableNames.shim)),
-    };
-  }
-
   /** A runtime configuration that cannot be read says nothing. */
   async #runtimeConf(): Promise<JsonObject> {
     const { config, confFiles } = this.#options;
     const conf = readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
     return conf.catch(() => ({}));
-  }
-
-  /** Plugins that plexusd cannot see from its container count as installed. */
-  async #findPlugin(type: string): Promise<PluginLookup> {
-    const presence = await lookUpPlugin(type, this.#pluginSearch());
-    return presence.kind === "missing" ? { outcome: "missing", message: "" } : { outcome: "found" };
-  }
-
-  #pluginSearch(): PluginSearch {
-    const { config, confFiles: files } = this.#options;
-    return { binDirs: config.current().nodeConf.binDirs, files };
   }
 }
 

@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import type { NodeMark } from "#daemon/pods/network-placement.ts";
 import { engineConfigFromKeys } from "#engine/config.ts";
 import { engineKeys } from "#engine/config-keys.ts";
 import { defaultsOf, type KeyValues } from "#engine/config-table.ts";
@@ -22,6 +23,10 @@ export interface DaemonConfig extends CallConfig {
   readonly nodeConf: NodeConfSpec;
   /** The key of the taint that keeps pods off the node until plexusd is ready, if any. */
   readonly startupTaint: string | undefined;
+  /** What plexusd writes about networks to its Node. */
+  readonly networkPlacement: readonly NodeMark[];
+  /** The most series of `plexus_attachment_info`. */
+  readonly attachmentInfo: number;
 }
 
 /** The wanted CNI configuration of the node. */
@@ -46,7 +51,7 @@ export interface NodeConfSpec {
 
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
-  const { apiTimeoutMs, kubeletDir, logLevel } = keys;
+  const { apiTimeoutMs, kubeletDir, logLevel, networkPlacement, attachmentInfo } = keys;
   return {
     engine: engineConfigFromKeys(file),
     apiTimeoutMs,
@@ -55,6 +60,8 @@ export function configFromFile(file: ConfigFile): DaemonConfig {
     logLevel,
     nodeConf: nodeConfSpec(keys),
     startupTaint: file.startupTaint,
+    networkPlacement,
+    attachmentInfo,
   };
 }
 

@@ -85,6 +85,18 @@ export const daemonKeys = {
     description:
       "Key of a taint that plexusd removes from its Node when it first serves the node: [fresh nodes](../operations/fresh-nodes.md). Needs `deploy/components/startup-taint`.",
   },
+  networkPlacement: {
+    schema: () => z.array(z.enum(["labels", "resources", "condition"])).readonly(),
+    default: [],
+    description:
+      "What plexusd keeps on its Node about [networks that not every node has](../user/placement.md). Needs `deploy/components/network-placement`.",
+  },
+  attachmentInfo: {
+    schema: () => z.number().int().min(0).max(10_000),
+    default: 0,
+    description:
+      "How many series of the metric `plexus_attachment_info`, one per interface of a pod, plexusd exports at most.",
+  },
   primary: {
     schema: () => schemaOf(primaryKeys),
     description: "How the primary CNI's configuration is found.",

@@ -179,6 +179,37 @@ test("the admission policies match plexusd's service account and are bound", () 
   }
 });
 
+test("with network-placement, plexusd may also read Nodes and patch their status, as far as a policy allows [S-214] [S-215]", () => {
+  const read = (file: string) =>
+    loadManifests(readFileSync(`${root}deploy/components/network-placement/${file}`, "utf8"));
+  const rights = read("rbac.yaml");
+  expect(byKind("ClusterRole", rights).rules).toEqual([
+    { apiGroups: [""], resources: ["nodes"], verbs: ["get"] },
+    { apiGroups: [""], resources: ["nodes/status"], verbs: ["patch"] },
+  ]);
+  const { name, namespace } = byKind("ServiceAccount", install).metadata;
+  expect(byKind("ClusterRoleBinding", rights).subjects).toEqual([
+    { kind: "ServiceAccount", name, namespace },
+  ]);
+  const policies = read("admission-policy.yaml");
+  const { metadata, spec } = byKind("ValidatingAdmissionPolicy", policies);
+  expect(byKind("ValidatingAdmissionPolicyBinding", policies).spec).toEqual({
+    policyName: metadata.name,
+    validationActions: ["Deny"],
+  });
+  const [condition] = spec.matchConditions;
+  expect(condition.expression).toContain(`'system:serviceaccount:${namespace}:${name}'`);
+  // Everything that a Node of Kubernetes 1.37 has, but what the API server itself writes.
+  const text = JSON.stringify(spec.validations);
+  for (const field of ["annotations", "finalizers", "ownerReferences"])
+    expect(text).toContain(`object.metadata.?${field} == oldObject.metadata.?${field}`);
+  for (const field of [
+    ...["addresses", "config", "daemonEndpoints", "declaredFeatures", "features"],
+    ...["images", "nodeInfo", "phase", "runtimeHandlers", "volumesAttached", "volumesInUse"],
+  ])
+    expect(text).toContain(`object.status.?${field} == oldObject.status.?${field}`);
+});
+
 const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;
 
 test("plexusd mounts only the kubelet's pod-resources socket, and writes only its own device information [S-116] [D-13] [D-19]", () => {

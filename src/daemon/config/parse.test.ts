@@ -94,6 +94,8 @@ primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
       capabilities: {},
     },
     startupTaint: undefined,
+    networkPlacement: [],
+    attachmentInfo: 0,
   });
 });
 
@@ -135,6 +137,8 @@ test.each([
   ["strictness: lenient", "1: strictness: "],
   ["confDir: /", "1: confDir: must be an absolute path, and not /"],
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
+  ["networkPlacement: [label]", "1: networkPlacement[0]: "],
+  ["attachmentInfo: 10001", "1: attachmentInfo: "],
   ["cniBinDir: []", "1: cniBinDir: "],
   ["cniBinDir: [bin]", "1: cniBinDir"],
   ["http: localhost:80", "1: http: must be false, or an IP address"],

@@ -2,8 +2,8 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
 /** What is known about one metric. @internal */
 export interface MetricRow {
-  /** "count": a gauge that is counted when it is read. */
-  readonly type: "counter" | "gauge" | "histogram" | "count";
+  /** "count": a gauge that is counted when it is read. "list": one whose series are. */
+  readonly type: "counter" | "gauge" | "histogram" | "count" | "list";
   readonly help: string;
   readonly labelNames?: readonly string[];
   readonly buckets?: number[];
@@ -75,6 +75,16 @@ export const metricTable = {
     type: "count",
     help: "Attachments of running pods whose definition has changed since they were made.",
   },
+  plexus_networks: {
+    type: "list",
+    labelNames: ["network", "usable"],
+    help: "1 for each definition with plexus.dev/schedule, and whether it can be used on this node; absent without networkPlacement.",
+  },
+  plexus_attachment_info: {
+    type: "list",
+    labelNames: ["namespace", "pod", "interface", "network"],
+    help: "1 for each interface of a pod, up to attachmentInfo of them.",
+  },
   plexus_standalone_token_age_seconds: {
     type: "count",
     help: "Time since the token that plexus-standalone uses was issued; absent without one.",
@@ -138,16 +148,21 @@ type MetricName = keyof typeof metricTable;
 type Row<N extends MetricName> = (typeof metricTable)[N];
 type Label<R> = R extends { readonly labelNames: readonly (infer L extends string)[] } ? L : never;
 
-export type CountName = {
-  [N in MetricName]: Row<N>["type"] extends "count" ? N : never;
+type NameOf<T extends MetricRow["type"]> = {
+  [N in MetricName]: Row<N>["type"] extends T ? N : never;
 }[MetricName];
+export type CountName = NameOf<"count">;
+export type ListName = NameOf<"list">;
+/** The labels of a list's series. */
+export type Labels<N extends MetricName> = Readonly<Record<Label<Row<N>>, string>>;
 
-const classes = { counter: Counter, gauge: Gauge, count: Gauge, histogram: Histogram };
+const classes = { counter: Counter, gauge: Gauge, count: Gauge, list: Gauge, histogram: Histogram };
 
 type Metric<N extends MetricName, L extends string = Label<Row<N>>> = {
   counter: Counter<L>;
   gauge: Gauge<L>;
   count: Gauge<L>;
+  list: Gauge<L>;
   histogram: Histogram<L>;
 }[Row<N>["type"]];
 

@@ -145,3 +145,22 @@ test("scrapes share the text for a second, so that a flood of them renders once"
 test("includes the process's own metrics", async () => {
   expect(await linesOf(unshared(), "process_resident_memory_bytes")).not.toEqual([]);
 });
+
+test("lists are made when they are read, and forget what is gone", async () => {
+  const metrics = unshared();
+  let networks = [
+    { network: "shop/a", usable: "true" },
+    { network: "shop/b", usable: "false" },
+  ];
+  const broken = async () => Promise.reject(new Error("cannot list"));
+  metrics.list({ plexus_networks: async () => networks, plexus_attachment_info: broken });
+  expect(await linesOf(metrics, "plexus_networks{")).toEqual([
+    'plexus_networks{network="shop/a",usable="true"} 1',
+    'plexus_networks{network="shop/b",usable="false"} 1',
+  ]);
+  networks = [{ network: 'shop/"c', usable: "true" }];
+  expect(await linesOf(metrics, "plexus_networks{")).toEqual([
+    'plexus_networks{network="shop/\\"c",usable="true"} 1',
+  ]);
+  expect(await linesOf(metrics, "plexus_attachment_info{")).toEqual([]);
+});

@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Registry } from "prom-client";
+import { collectDefaultMetrics, type Gauge, Registry } from "prom-client";
 import { type NodeConfState, nodeConfStates } from "#daemon/cni-conf/status.ts";
 import type { HotPlugMetrics } from "#daemon/pods/hot-plug.ts";
 import type { KubeMetrics } from "#kube/metric-labels.ts";
@@ -6,7 +6,7 @@ import { buildInfo } from "#lib/build-info.ts";
 import { type LifeState, lifeStates } from "#serving/life.ts";
 import { type CallMetrics, engineMetrics } from "./engine-metrics.ts";
 import { kubeMetrics } from "./kube-metrics.ts";
-import { type CountName, metric } from "./metric-table.ts";
+import { type CountName, type Labels, type ListName, metric } from "./metric-table.ts";
 
 export interface Metrics {
   readonly engine: CallMetrics;
@@ -17,6 +17,8 @@ export interface Metrics {
   configReloaded(isValid: boolean): void;
   /** Exports counts, each computed when it is read. */
   count(counts: Partial<Counts>): void;
+  /** Exports lists, each made when it is read. */
+  list(lists: Partial<Lists>): void;
   render(): Promise<{ text: string; contentType: string }>;
 }
 
@@ -26,7 +28,10 @@ const sharedMs = 1000;
 /** How things are counted, by the metric's name; undefined where there are none. */
 export type Counts = Readonly<Record<CountName, () => Promise<number | undefined>>>;
 
-/** Creates the metrics in a new registry. No label contains a pod's name. */
+/** What there is, by the metric's name. */
+export type Lists = { readonly [N in ListName]: () => Promise<readonly Labels<N>[]> };
+
+/** Creates the metrics in a new registry. */
 export function createMetrics(state: () => LifeState): Metrics {
   const registry = new Registry();
   // A timer measures the event loop's lag. By default it wakes plexusd a hundred times a second.
@@ -55,6 +60,14 @@ export function createMetrics(state: () => LifeState): Metrics {
           const value = await count().catch(() => Number.NaN);
           if (value === undefined) gauge.remove();
           else gauge.set(value);
+        });
+      }
+    },
+    list(lists) {
+      for (const [name, list] of Object.entries(lists)) {
+        const gauge: Gauge = metric(registry, name as ListName, async () => {
+          gauge.reset();
+          for (const labels of await list().catch(() => [])) gauge.set({ ...labels }, 1);
         });
       }
     },

@@ -9,9 +9,12 @@ const read = (path: string): string => readFileSync(new URL(path, root), "utf8")
 
 /** Names of the series that plexusd serves: a histogram has three. */
 async function servedNames(): Promise<Set<string>> {
-  const counts = Object.entries(metricTable).filter(([, { type }]) => type === "count");
+  const all = Object.entries(metricTable);
+  const of = <T>(wanted: string, read: () => Promise<T>) =>
+    Object.fromEntries(all.flatMap(([name, { type }]) => (type === wanted ? [[name, read]] : [])));
   const metrics = createMetrics(() => "serving");
-  metrics.count(Object.fromEntries(counts.map(([name]) => [name, async () => 0])));
+  metrics.count(of("count", async () => 0));
+  metrics.list(of("list", async () => []));
   const { text } = await metrics.render();
   const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) =>
     type === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],

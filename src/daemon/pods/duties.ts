@@ -1,9 +1,11 @@
 import type { Cluster } from "#daemon/cluster.ts";
 import type { EffectiveConfig } from "#daemon/config/effective-config.ts";
+import { nodeView } from "#daemon/node-view.ts";
 import { defaultEngineConfig } from "#engine/config.ts";
 import type { Engine } from "#engine/engine.ts";
 import type { HotPlugOptions } from "#engine/hotplug/running-sandboxes.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
+import type { ConfFiles } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { RecordReader } from "#engine/ports/records.ts";
 import type { SandboxHosts } from "#engine/ports/sandbox-hosts.ts";
@@ -11,12 +13,14 @@ import type { HousekeepingTask } from "#serving/housekeeping.ts";
 import { AgentTasks } from "./agent-tasks.ts";
 import { type HotPlugMetrics, HotPlugQueue } from "./hot-plug.ts";
 import { LostInterfaces } from "./lost-interfaces.ts";
+import { NetworkPlacement } from "./network-placement.ts";
 import { startupTaint } from "./startup-taint.ts";
 import { UnattachedPods } from "./unattached-pods.ts";
 
 /** What plexusd does for its node in a cluster, besides serving calls. */
 export interface NodeDuties {
   readonly hotPlug: HotPlugQueue;
+  readonly placement: NetworkPlacement;
   /** Repeated at their intervals. */
   readonly tasks: readonly HousekeepingTask[];
   /** Follows the node's pods, the definitions and the agents. */
@@ -25,7 +29,7 @@ export interface NodeDuties {
 
 /** Returns undefined without a cluster. */
 export function nodeDuties(options: {
-  readonly cluster: Pick<Cluster, "node">;
+  readonly cluster: Pick<Cluster, "node" | "source">;
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: RecordReader;
   readonly readiness: () => readonly string[];
@@ -33,6 +37,7 @@ export function nodeDuties(options: {
   readonly hosts: SandboxHosts;
   readonly engine: Engine;
   readonly conf: HotPlugOptions["conf"];
+  readonly confFiles: ConfFiles;
   readonly metrics: HotPlugMetrics;
 }): NodeDuties | undefined {
   const { cluster, config, records, readiness, logger, hosts, engine, conf, metrics } = options;
@@ -53,8 +58,19 @@ export function nodeDuties(options: {
     remove: (key) => node.removeTaint(key),
     logger,
   });
+  const placement = new NetworkPlacement({
+    marks: () => config.current().networkPlacement,
+    // Definitions that have not been listed must not count as deleted.
+    networks: async () =>
+      cluster.source.notReadyReason() === undefined
+        ? engine.networks(await nodeView(options), true)
+        : undefined,
+    readiness,
+    node: node.marks,
+  });
   return {
     hotPlug,
+    placement,
     tasks: [
       {
         name: "the search for the DaemonSet that runs plexusd",
@@ -85,6 +101,11 @@ export function nodeDuties(options: {
         name: "the search for definitions that have changed",
         everyMs: 60_000,
         run: () => hotPlug.countOutdated(),
+      },
+      {
+        name: "the labels and resources of networks on the Node",
+        everyMs: 10_000,
+        run: () => placement.run(),
       },
       { name: "the removal of the start-up taint", everyMs: 2000, run: removeStartupTaint },
     ],

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { networkLabel } from "./label.ts";
 
 const node = "/proc/self/ns/net";
 
@@ -161,4 +162,57 @@ test("a node whose links cannot be listed has no inventory", async () => {
   const lab = new EngineLab();
   lab.source.addNad("shop/net", network("net", "macvlan"));
   await expect(inventoryOf(lab)).rejects.toThrow("No such file");
+});
+
+test("a definition with plexus.dev/schedule has the label of its nodes, usable or not", async () => {
+  const annotations = { "plexus.dev/schedule": "true" };
+  const label = "networks.plexus.dev/shop.net";
+  expect(await usability([{ type: "ptp" }], annotations)).toMatchObject({ usable: true, label });
+  expect(await usability([{ type: "Not A Type" }], annotations)).toMatchObject({
+    usable: false,
+    label,
+  });
+  for (const schedule of ["false", "True", ""]) {
+    const other = await usability([{ type: "ptp" }], { "plexus.dev/schedule": schedule });
+    expect(other).not.toHaveProperty("label");
+  }
+});
+
+test("a network of devices has no label: who knows the devices tells the scheduler", async () => {
+  const withResource = (resource: string) =>
+    usability([{ type: "ptp" }], {
+      "plexus.dev/schedule": "true",
+      "k8s.v1.cni.cncf.io/resourceName": resource,
+    });
+  expect(await withResource("vendor.example/vf")).not.toHaveProperty("label");
+  const marker = "networks.plexus.dev/shop.net";
+  expect(await withResource(marker)).toMatchObject({ label: marker });
+});
+
+test("only definitions with a label are looked at for labels", async () => {
+  const lab = newLab();
+  const conf = { cniVersion: "1.0.0", name: "net", plugins: [{ type: "ptp" }] };
+  lab.source.addNad("shop/other", conf);
+  lab.source.addNad("shop/asking", conf, { "plexus.dev/schedule": "true" });
+  const view = {
+    conf: lab.conf,
+    searchPath: [],
+    findPlugin: async () => ({ outcome: "found" as const }),
+  };
+  const all = await lab.engine.networks({ ...view, netlink: lab.kernel.transport }, true);
+  expect(all.map(({ network }) => network)).toEqual(["shop/asking"]);
+});
+
+test.each([
+  ["a".repeat(30), "b".repeat(32), `${"a".repeat(30)}.${"b".repeat(32)}`],
+  ["a".repeat(30), "b".repeat(33), `${"a".repeat(30)}.${"b".repeat(19)}-`],
+  ["a".repeat(63), `b.${"c".repeat(200)}`, `${"a".repeat(50)}-`],
+])("the label of %s/%s begins with %s, and is valid and unique", (namespace, name, begin) => {
+  const annotations = { "plexus.dev/schedule": "true" };
+  const label = networkLabel({ namespace, name, annotations }) ?? "";
+  const [prefix, short = ""] = label.split("/");
+  expect(prefix).toBe("networks.plexus.dev");
+  expect(short.startsWith(begin)).toBe(true);
+  expect(short).toMatch(/^[a-z0-9][-a-z0-9.]{0,61}[a-z0-9]$/);
+  expect(networkLabel({ namespace, name: `${name}d`, annotations })).not.toBe(label);
 });

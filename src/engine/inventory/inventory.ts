@@ -11,6 +11,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
 import type { FindingReason } from "#lib/reasons.ts";
+import { networkLabel } from "./label.ts";
 import { linkProblems, type NeededLink, neededLinks, nodeLinks } from "./links.ts";
 
 const messageMax = 500;
@@ -38,6 +39,8 @@ export interface NetworkOnNode {
   readonly links?: readonly NeededLink[];
   /** The resource whose devices decide where pods can run. */
   readonly resource?: string;
+  /** The label of nodes that have it, if the definition asks for one; never beside `resource`. */
+  readonly label?: string;
 }
 
 /** A context that sees the node, and executes nothing. @throws CniError 7 for an invalid `conf` */
@@ -48,18 +51,26 @@ export function nodeContext(deps: EngineDeps, { conf, findPlugin, netlink }: Nod
 
 /**
  * Which of the known definitions can be used on the node, by the rules of an ADD; sorted by name.
+ * @param isLabelled whether to look only at definitions that ask for a label
  * @throws CniError when the links cannot be listed
  */
-export async function inventory(deps: EngineDeps, view: NodeView): Promise<NetworkOnNode[]> {
+export async function inventory(
+  deps: EngineDeps,
+  view: NodeView,
+  isLabelled = false,
+): Promise<NetworkOnNode[]> {
   const ctx = nodeContext(deps, view);
   const links = await nodeLinks(ctx);
   const { definitions = deps.source } = deps;
-  const names: string[] = [];
+  const labels = new Map<string, string | undefined>();
   const networks = new Map<string, Awaited<ReturnType<typeof selectedNetwork>>>();
   const problems: PlanProblem[] = [];
-  for (const { namespace, name } of [...(definitions?.knownNads?.() ?? [])]) {
+  for (const nad of [...(definitions?.knownNads?.() ?? [])]) {
+    const { namespace, name } = nad;
     const [ref, network] = [{ namespace, name }, `${namespace}/${name}`];
-    names.push(network);
+    const label = networkLabel(nad);
+    if (isLabelled && label === undefined) continue;
+    labels.set(network, label);
     // Calls need not wait for a thousand definitions to be parsed.
     await nextTurn();
     try {
@@ -73,7 +84,7 @@ export async function inventory(deps: EngineDeps, view: NodeView): Promise<Netwo
   await requirePlugins({ ...ctx, problems }, resolved, searchPath);
   problems.push(...linkProblems(resolved, links));
   const problemsOf = Map.groupBy(problems, ({ network = "" }) => network);
-  return names.toSorted().map((network) => {
+  return [...labels.keys()].toSorted().map((network) => {
     const found = networks.get(network);
     const needed = found && neededLinks(found, links);
     const [first] = problemsOf.get(network) ?? [];
@@ -87,6 +98,8 @@ export async function inventory(deps: EngineDeps, view: NodeView): Promise<Netwo
       message: texts && shortened(texts.join("; "), messageMax),
       links: needed,
       resource: found?.resourceName,
+      // Where there are devices, those who know them tell the scheduler.
+      label: found?.resourceName === undefined ? labels.get(network) : undefined,
     });
   });
 }

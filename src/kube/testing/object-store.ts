@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject, objectsOf } from "#lib/json.ts";
 import { Collection, metadataOf, type Versions } from "./collection.ts";
 import { isSelected, type Query } from "./selectors.ts";
 
@@ -150,9 +150,20 @@ function mergePatch(target: Json | undefined, patch: Json): Json {
   const result: JsonObject = isJsonObject(target) ? { ...target } : {};
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete result[key];
+    else if (key === "conditions") result[key] = mergeConditions(objectsOf(result[key]), value);
     else result[key] = mergePatch(result[key], value);
   }
   return result;
+}
+
+/** As a strategic merge patch, which is the only one that Plexus sends of conditions. */
+function mergeConditions(conditions: readonly JsonObject[], patch: Json): JsonObject[] {
+  const changed = new Map(conditions.map((each) => [each.type, each]));
+  for (const each of objectsOf(patch)) {
+    if (each.$patch === "delete") changed.delete(each.type);
+    else changed.set(each.type, { ...changed.get(each.type), ...each });
+  }
+  return [...changed.values()];
 }
 
 function bodyOf({ body }: StoreRequest): JsonObject {

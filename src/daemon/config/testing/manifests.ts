@@ -70,6 +70,7 @@ export interface Manifest {
       readonly spec: PodSpec;
     };
     readonly matchConditions: readonly [{ readonly expression: string }];
+    readonly validations: readonly object[];
     readonly policyName: string;
     readonly names: { readonly shortNames: readonly string[] };
     readonly versions: readonly [{ readonly schema: { readonly openAPIV3Schema: object } }];
