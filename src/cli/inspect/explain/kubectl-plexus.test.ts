@@ -521,11 +521,11 @@ test("sysdump archives what says something of the nodes, with every log of Plexu
   const nodeFiles = [
     ...["doctor.json", "plexus-agent-x.agent.log", "plexus-x.install.log", "plexus-x.plexusd.log"],
     ...["plexus-x.plexusd.previous.log", "records.txt", "status.json", "cni-net.d.txt"],
-    "networks.json",
+    ...["networks.json", "networks.txt"],
   ];
   expect([...files.keys()].toSorted()).toEqual(
     [
-      ...[...clusterFiles, "nodes.txt"],
+      ...[...clusterFiles, "networks.html", "nodes.txt"],
       ...[...ofNode("node-1", ...nodeFiles), ...ofNode("node-2", ...nodeFiles)],
     ].toSorted(),
   );

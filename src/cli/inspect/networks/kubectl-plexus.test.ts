@@ -55,6 +55,7 @@ async function run(line: string, cluster: Cluster = {}) {
       `printf 'plexus-${name} Running\\036'`,
     ]),
     ['*"get pods -l"*', `printf '${names.map((name) => `${name}\\n`).join("")}'`],
+    ['*" networks --page"', "printf '<p>\\n@DATA@\\n</p>\\n'"],
     ...Object.entries(nodes).map(([name, answer]): [string, string] => [
       `*" exec plexus-${name} "*" networks"`,
       typeof answer === "number"
@@ -332,4 +333,59 @@ test("doctor counts only nodes on which plexusd answers", async () => {
   expect(lines.at(-2)).toBe("WARNING  network shop/mv  can be used on no node: no link");
   const known = await run("doctor", { nodes: two, others: [others[0] ?? found(), found()] });
   expect(known.stdout).not.toContain("shop/mv");
+});
+
+/** What `networks --html` puts into the page: lines before and after it, and the data. */
+async function pageOf(line: string, cluster: Cluster) {
+  const { stdout, exitCode, stderr } = await run(line, cluster);
+  const [, text = ""] = /^<p>\n([\s\S]*)\n<\/p>$/.exec(stdout) ?? [];
+  return { exitCode, stderr, text, data: JSON.parse(text) };
+}
+
+test("networks --html is a page with what networks and pods show", async () => {
+  const { exitCode, stderr, data } = await pageOf("networks --html", { nodes, pods });
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+  expect(data).toMatchObject({
+    made: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:]+Z$/),
+    unanswered: [],
+    networks: [
+      { network: "shop/lan", pods: 2, nodes: [{ node: "node-1", usable: true }, {}, {}] },
+      { network: "shop/mv", nodes: [{ usable: false, details: trunk }, {}, {}] },
+    ],
+  });
+  const start = "2026-01-01T00:00:00Z";
+  expect(data.rows).toContainEqual([
+    ...["shop/lan", "shop/web", "net1", "10.1.0.5,fd01::5", lan.mac, "node-1", start],
+  ]);
+  expect(data.rows).toHaveLength(4);
+  const one = await pageOf("networks shop/lan --html", { nodes, pods });
+  expect(one.data.rows.map(([network]: string[]) => network)).toEqual(["shop/lan", "shop/lan"]);
+});
+
+test("networks --html: nothing in a status or a reason ends the data of the page [S-310]", async () => {
+  const evil = '</script><script>alert("1")</script><!--';
+  const { text, data } = await pageOf("networks --html", {
+    nodes: { "node-1": `shop/mv  no  ${evil}\\` },
+    pods: [["shop/web", status({ ...lan, interface: evil, mac: "a\tb\u0001" })]],
+  });
+  expect(text).not.toContain("<");
+  expect(data.networks[0].nodes[0].details).toBe(`${evil}\\`);
+  expect(data.rows[0][2]).toBe(evil.replaceAll('"', "?"));
+});
+
+test("networks --html is a page without networks where there is no definition", async () => {
+  const { data } = await pageOf("networks --html", { nodes: { "node-1": "" } });
+  expect(data).toMatchObject({ networks: [], unanswered: [], rows: [] });
+});
+
+test("networks --html says which nodes do not answer, and needs one that does", async () => {
+  const some = await pageOf("networks --html", { nodes: { ...nodes, "node-3": 1 } });
+  expect(some).toMatchObject({ exitCode: 2, data: { unanswered: [{ node: "node-3" }] } });
+  expect(await run("networks --html", { nodes: { "node-1": 1 } })).toMatchObject({
+    ...{ exitCode: 2, stdout: "" },
+    stderr: expect.stringContaining("a page needs a plexusd that answers: no node answers"),
+  });
+  expect(await run("pods shop/lan --html")).toMatchObject({
+    ...{ exitCode: 2, stderr: "kubectl plexus: --html is for networks" },
+  });
 });

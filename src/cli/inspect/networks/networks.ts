@@ -1,17 +1,23 @@
 import { adminFlags, askAdmin } from "#cli/admin.ts";
 import { command, ExitCode } from "#cli/command.ts";
+import { switchFlag } from "#cli/flags.ts";
 import { columns, print } from "#cli/output-format.ts";
 import type { NodeCondition } from "#daemon/admin/node-status.ts";
 import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import { found } from "#lib/condition.ts";
+import { networksPage } from "./page.ts";
 
 /** kubectl plexus reads the table. */
 export const networksCommand = command({
   name: "networks",
   summary: "list which networks pods of this node can be attached to, or why not",
-  flags: adminFlags,
+  flags: { ...adminFlags, page: switchFlag("print the page that kubectl plexus fills in") },
   failsWhen: "plexusd does not know",
   async run({ flags }, output) {
+    if (flags.page) {
+      output.out(networksPage());
+      return ExitCode.Done;
+    }
     const networks = await askAdmin<NetworkOnNode[]>(flags.socket, "/networks");
     const rows = networks.map((each) => [
       each.network,
