@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { list } from "../../support/networks.ts";
+import { ptp } from "../../support/networks.ts";
 import { nad } from "../../support/node/manifests.ts";
 import { repositoryRoot } from "../../support/paths.ts";
 import { expectRefused, type Request } from "./security.ts";
@@ -22,11 +22,10 @@ export function placementScenarios(scene: () => Scene): void {
 
     test("has a network's label and resource, and plexusd may change nothing else of its status [S-214] [S-215]", async () => {
       const { target } = scene();
-      const config = list("placed", { type: "ptp" });
       onTestFinished(async () => withoutPlacement(target));
       await target.apply(await kustomize(target, "examples/network-placement"));
       await restartPlexus(target);
-      await target.apply(nad("placed", config, { namespace: home, annotations }));
+      await target.apply(nad("placed", ptp("placed", 166), { namespace: home, annotations }));
       await waitForMarks(target, "true", "1k");
       await scene().startPod("placed", {
         networks: "placed",
