@@ -1,8 +1,11 @@
 /** A wrong name of one pod must not delay others where there are thousands of names. */
 const comparedMax = 200;
+/** Nothing is named by more. */
+const lengthMax = 255;
 
 /** `; did you mean NAME?` with the most similar of the known names; empty if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
+  if (word.length > lengthMax) return "";
   const of = pairsOf(word);
   const similar = known
     .slice(0, comparedMax)

@@ -13,12 +13,19 @@ test.each<[keys: JsonObject, says: string]>([
   [{ master: "storages" }, 'names master "storages"; did you mean storage?)'],
   [{ master: "br-trunk" }, 'names master "br-trunk")'],
   [{ master: "br-trunc", linkInContainer: true }, 'names master "br-trunc" in the pod)'],
+  [{ links: [{ name: "br-trunc" }] }, `names link "br-trunc"${similar})`],
+  [{ links: [{ name: "br-trunc" }], linksInContainer: true }, 'link "br-trunc" in the pod)'],
 ])("the error of an ADD names what links of the node may be meant: %j", async (keys, says) => {
   const lab = new EngineLab();
   lab.kernel.addNamespace(node);
   lab.kernel.addLink(node, "br-trunk");
   lab.kernel.setAltNames(node, "br-trunk", ["storage"]);
   expectError(await failingAdd(lab, keys), 999, says);
+});
+
+test("the error of an ADD names eight links at most, so that a definition with more delays no pod", async () => {
+  const links = Array.from({ length: 5000 }, (_, i) => ({ name: `x${i}` }));
+  expectError(await failingAdd(new EngineLab(), { links }), 999, 'link "x6", link "x7")');
 });
 
 test("the error of an ADD stays when the links of the node cannot be listed", async () => {

@@ -10,6 +10,8 @@ const missingLink = /link not found|no such network interface|no such device/i;
 
 /** Keys of plugins with the name of an existing link. */
 const linkKeys = ["master", "device", "bridge"];
+/** A definition may name thousands. */
+const namedMax = 8;
 
 /**
  * Adds the links that the plugin's configuration names to the error of a plugin that misses one, and
@@ -25,7 +27,8 @@ export async function namingLinks(
   if (!missingLink.test(text)) return error;
   const missing = plugins
     .filter(({ type }) => type === pluginType)
-    .flatMap(({ raw }) => linksOf(raw, text));
+    .flatMap(({ raw }) => linksOf(raw, text))
+    .slice(0, namedMax);
   if (missing.length === 0) return error;
   const isOnNode = missing.some(({ where }) => where === "");
   const known = isOnNode ? await nodeLinks(ctx).then(namesOf, () => []) : [];
@@ -43,7 +46,8 @@ function linksOf(raw: JsonObject, text: string) {
     ...linkKeys.map((key) => [key, raw[key]] as const),
     ...bonded.map(({ name }) => ["link", name] as const),
   ];
-  const where = raw.linkInContainer === true ? " in the pod" : "";
+  const isInPod = [raw.linkInContainer, raw.linksInContainer].includes(true);
+  const where = isInPod ? " in the pod" : "";
   return named.flatMap(([key, name]) =>
     typeof name !== "string" || text.includes(name) ? [] : { key, name, where },
   );

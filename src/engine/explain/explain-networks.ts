@@ -47,7 +47,7 @@ export async function explainNetworks(
   await requirePlugins(planning, attachments, delegateSearchPath(config, searchPath));
   // None when they cannot be listed: plugins then say what they miss.
   const links = await nodeLinks(ctx).catch(() => undefined);
-  if (links !== undefined) found.push(...linkProblems(attachments, links));
+  if (links !== undefined) found.push(...attachments.flatMap((each) => linkProblems(each, links)));
   const isDefaultKnown = Object.keys(conf).length > 0 || config.clusterNetwork !== undefined;
   // Else only the calls of the container runtime name the default network.
   const problems = found.filter(

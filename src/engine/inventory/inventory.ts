@@ -71,7 +71,7 @@ export async function inventory(
     const label = networkLabel(nad);
     if (isLabelled && label === undefined) continue;
     labels.set(network, label);
-    // Calls need not wait for a thousand definitions to be parsed.
+    // Calls need not wait for a thousand definitions.
     await nextTurn();
     try {
       networks.set(network, await selectedNetwork(ctx, ref, { ...ref, position: 1 }));
@@ -82,7 +82,10 @@ export async function inventory(
   const resolved = [...networks.values()];
   const searchPath = delegateSearchPath(ctx.config, view.searchPath);
   await requirePlugins({ ...ctx, problems }, resolved, searchPath);
-  problems.push(...linkProblems(resolved, links));
+  for (const network of resolved) {
+    await nextTurn();
+    problems.push(...linkProblems(network, links));
+  }
   const problemsOf = Map.groupBy(problems, ({ network = "" }) => network);
   return [...labels.keys()].toSorted().map((network) => {
     const found = networks.get(network);

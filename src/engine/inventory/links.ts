@@ -73,17 +73,16 @@ function isOfUseAlone({ isGateway, isDefaultGateway, ipMasq, ipam }: JsonObject)
   return isNodes || [isGateway, isDefaultGateway, ipMasq].includes(true);
 }
 
-/** What networks lack on a node with these links. */
-export function linkProblems(networks: readonly Network[], links: readonly Link[]): PlanProblem[] {
-  const names = namesOf(links);
-  return networks.flatMap((network) => {
-    // Other plugins make the link: a bridge without uplink.
-    const isTolerated = linkKeys[network.list.plugins[0]?.type ?? ""] !== "master";
-    const missing = neededLinks(network, links).filter(({ link }) => link === undefined);
-    return missing.map(({ name }) => {
-      const text = `the node has no link ${quoteValue(name)}, also not as an alternative name`;
-      const error = new CniError("MasterMissing", `${text}${didYouMean(name, names)}`);
-      return { network: network.displayName, error: error.of(network.displayName), isTolerated };
-    });
+/** What a network lacks on a node with these links. */
+export function linkProblems(network: Network, links: readonly Link[]): PlanProblem[] {
+  const { displayName, list } = network;
+  // Other plugins make the link: a bridge without uplink.
+  const isTolerated = linkKeys[list.plugins[0]?.type ?? ""] !== "master";
+  const missing = neededLinks(network, links).filter(({ link }) => link === undefined);
+  return missing.map(({ name }, i) => {
+    const meant = i === 0 ? didYouMean(name, namesOf(links)) : "";
+    const text = `the node has no link ${quoteValue(name)}, also not as an alternative name`;
+    const error = new CniError("MasterMissing", `${text}${meant}`).of(displayName);
+    return { network: displayName, error, isTolerated };
   });
 }
