@@ -86,7 +86,7 @@ test.each([
   expect(await browser.value("getComputedStyle(document.body).color")).toBe(color);
 });
 
-test("nothing that pods, definitions and nodes contain is more than text", async () => {
+test("nothing that pods, definitions and nodes contain is more than text [S-310]", async () => {
   const networks = [{ network: evil, nodes: [{ node: evil, usable: false, details: evil }] }];
   const browser = await opened({
     made: evil,
