@@ -1,7 +1,7 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { DelegateError } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { namesOf, nodeLinks } from "#engine/inventory/links.ts";
+import { nodeLinks } from "#engine/inventory/links.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 
@@ -31,7 +31,8 @@ export async function namingLinks(
     .slice(0, namedMax);
   if (missing.length === 0) return error;
   const isOnNode = missing.some(({ where }) => where === "");
-  const known = isOnNode ? await nodeLinks(ctx).then(namesOf, () => []) : [];
+  const links = isOnNode ? await nodeLinks(ctx).catch(() => undefined) : undefined;
+  const known = [...(links?.keys() ?? [])];
   const named = missing.map(({ key, name, where }) => {
     const isSimilar = where === "" && !known.includes(name);
     return `${key} ${quoteValue(name)}${where}${isSimilar ? didYouMean(name, known) : ""}`;

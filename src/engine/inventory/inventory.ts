@@ -89,20 +89,21 @@ export async function inventory(
   const problemsOf = Map.groupBy(problems, ({ network = "" }) => network);
   return [...labels.keys()].toSorted().map((network) => {
     const found = networks.get(network);
-    const needed = found && neededLinks(found, links);
-    const [first] = problemsOf.get(network) ?? [];
-    const texts = problemsOf
-      .get(network)
-      ?.map(({ error }) => withoutSubject(error.message, network));
     return omitUndefined({
       network,
-      usable: first === undefined,
-      reason: first?.error.reason,
-      message: texts && shortened(texts.join("; "), messageMax),
-      links: needed,
+      ...verdictOn(network, problemsOf.get(network)),
+      links: found && neededLinks(found, links),
       resource: found?.resourceName,
       // Where there are devices, those who know them tell the scheduler.
       label: found?.resourceName === undefined ? labels.get(network) : undefined,
     });
   });
+}
+
+function verdictOn(network: string, problems: readonly PlanProblem[] = []) {
+  const [first] = problems;
+  if (first === undefined) return { usable: true };
+  const texts = problems.map(({ error }) => withoutSubject(error.message, network));
+  const message = shortened(texts.join("; "), messageMax);
+  return { usable: false, reason: first.error.reason, message };
 }

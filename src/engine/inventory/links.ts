@@ -7,7 +7,6 @@ import type { PlanProblem } from "#engine/plan/problems.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Link } from "#netlink/links.ts";
 
 /** A network that may need links of the node. */
 type Network = Pick<PlannedAttachment, "displayName" | "list" | "requiredLinks">;
@@ -23,14 +22,15 @@ export interface NeededLink {
 /** The network namespace of the process that asks the kernel: of plexusd and the shim, the node's. */
 const ownNetns = "/proc/self/ns/net";
 
-/** The node's links. @throws CniError 5 */
-export function nodeLinks(ctx: CallContext): Promise<Link[]> {
-  return sandboxLinks(ctx, ownNetns);
-}
+/** The names of a node's links, by each name and alternative name. */
+type NodeLinks = ReadonlyMap<string, string>;
 
-/** The names and alternative names of links. */
-export function namesOf(links: readonly Link[]): string[] {
-  return links.flatMap(({ name, altNames = [] }) => [name, ...altNames]);
+/** @throws CniError 5 */
+export async function nodeLinks(ctx: CallContext): Promise<NodeLinks> {
+  const links = await sandboxLinks(ctx, ownNetns);
+  return new Map(
+    links.flatMap(({ name, altNames = [] }) => [name, ...altNames].map((each) => [each, name])),
+  );
 }
 
 /** Of one definition, so that none delays the others. */
@@ -45,16 +45,12 @@ const linkKeys: Readonly<Record<string, string>> = {
 };
 
 /** The links that a network needs on the node: those that its definition lists, or of its first plugin. */
-export function neededLinks(
-  { list, requiredLinks }: Network,
-  links: readonly Link[],
-): NeededLink[] {
+export function neededLinks({ list, requiredLinks }: Network, links: NodeLinks): NeededLink[] {
   const names = requiredLinks?.split(",").map((name) => name.trim()) ?? linksOf(list.plugins[0]);
   const asked = [...new Set(names)].filter(Boolean).slice(0, maxLinks);
   return asked.map((given) => {
     const name = given.slice(0, maxNameLength);
-    const isIt = (each: Link): boolean => each.name === name || !!each.altNames?.includes(name);
-    return omitUndefined({ name, link: links.find(isIt)?.name });
+    return omitUndefined({ name, link: links.get(name) });
   });
 }
 
@@ -74,13 +70,13 @@ function isOfUseAlone({ isGateway, isDefaultGateway, ipMasq, ipam }: JsonObject)
 }
 
 /** What a network lacks on a node with these links. */
-export function linkProblems(network: Network, links: readonly Link[]): PlanProblem[] {
+export function linkProblems(network: Network, links: NodeLinks): PlanProblem[] {
   const { displayName, list } = network;
   // Other plugins make the link: a bridge without uplink.
   const isTolerated = linkKeys[list.plugins[0]?.type ?? ""] !== "master";
   const missing = neededLinks(network, links).filter(({ link }) => link === undefined);
   return missing.map(({ name }, i) => {
-    const meant = i === 0 ? didYouMean(name, namesOf(links)) : "";
+    const meant = i === 0 ? didYouMean(name, [...links.keys()]) : "";
     const text = `the node has no link ${quoteValue(name)}, also not as an alternative name`;
     const error = new CniError("MasterMissing", `${text}${meant}`).of(displayName);
     return { network: displayName, error, isTolerated };
