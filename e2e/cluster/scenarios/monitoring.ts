@@ -13,9 +13,21 @@ import { repositoryRoot } from "../../support/paths.ts";
 import { waitUntil } from "../../support/wait.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { edit, enableHotPlug, waitForInterfaces } from "./hot-plug.ts";
+import { placementRights } from "./placement.ts";
 import { both, home } from "./target/objects.ts";
+import { readConfig, writeConfig } from "./target/plexus.ts";
 import type { Scene } from "./target/scene.ts";
-import { ownCluster, skipGiven } from "./target/target.ts";
+import {
+  eventually,
+  nodeAddress,
+  nodeField,
+  ownCluster,
+  skipGiven,
+  type Target,
+} from "./target/target.ts";
+
+/** Asks the gateway of the network `red`. */
+const talk = ["ping", "10.161.0.1"];
 
 /** `make docs DASHBOARD=1`: where to write the picture, and for how long pods start and stop. */
 const picture = process.env.PLEXUS_DASHBOARD;
@@ -27,7 +39,10 @@ export function monitoringScenarios(scene: () => Scene): void {
     test("scrapes plexusd with the reader's token, and has data for every alert and panel", async (context) => {
       skipGiven(context);
       const own = ownCluster(scene());
+      await enableLists(own);
       await enableHotPlug(own);
+      const node = `node/${own.node.name}`;
+      await own.kubectl("wait", "--for=condition=NetworksReady", node, "--timeout=240s");
       const prometheus = await startPrometheus(own);
       onTestFinished(() => prometheus.stop());
       await waitUntil("plexusd is scraped", async () => {
@@ -43,6 +58,20 @@ export function monitoringScenarios(scene: () => Scene): void {
       for (const { title } of panels) expect(svg).toContain(`>${title}<`);
       if (picture !== undefined) await writeFile(resolve(repositoryRoot, picture), svg);
     });
+  });
+}
+
+/** Has plexusd say which networks its node has, and who is in them, from its next start on. */
+async function enableLists(target: Target): Promise<void> {
+  const config = await readConfig(target);
+  await target.kubectl("apply", ...placementRights);
+  await writeConfig(target, `${config}\nnetworkPlacement: [condition]\nattachmentInfo: 100\n`);
+  onTestFinished(async () => {
+    await writeConfig(target, config);
+    const condition = '.status.conditions[?(@.type=="NetworksReady")].status';
+    const isGone = async (): Promise<boolean> => (await nodeField(target, condition)) === "";
+    await eventually("the Node has no condition NetworksReady", isGone);
+    await target.kubectl("delete", ...placementRights);
   });
 }
 
@@ -62,7 +91,8 @@ async function startPrometheus(cluster: Cluster): Promise<Prometheus> {
     static_configs: await discovered(cluster),
   };
   const global = { scrape_interval: "1s", evaluation_interval: "5s" };
-  const config = { global, rule_files: [rules], scrape_configs: [scraped] };
+  const jobs = [scraped, await kubeletJob(cluster, token)];
+  const config = { global, rule_files: [rules], scrape_configs: jobs };
   return Prometheus.start({ directory, config, prefix: cluster.administratorCommand("env") });
 }
 
@@ -73,6 +103,28 @@ async function documentedJob(): Promise<Readonly<Record<string, unknown>>> {
   const [job] = parse(block?.text ?? "[]") as Record<string, unknown>[];
   if (job === undefined) throw new Error("docs/operations/metrics.md has no scrape configuration");
   return job;
+}
+
+/** The kubelet's metrics of containers, which the reader of Plexus's metrics may not read in general. */
+async function kubeletJob(cluster: Cluster, token: string): Promise<object> {
+  const rights = "kubelet-metrics-reader";
+  const reader = "--serviceaccount=kube-system:plexus-metrics-reader";
+  const binding = ["clusterrolebinding", rights, `--clusterrole=${rights}`, reader];
+  await cluster.kubectl("create", "clusterrole", rights, "--verb=get", "--resource=nodes/metrics");
+  await cluster.kubectl("create", ...binding);
+  onTestFinished(async () => {
+    await cluster.kubectl("delete", `clusterrole/${rights}`, `clusterrolebinding/${rights}`);
+  });
+  return {
+    job_name: "kubelet",
+    scheme: "https",
+    metrics_path: "/metrics/cadvisor",
+    // The times are those of the kubelet's last look, up to 15 seconds ago.
+    honor_timestamps: false,
+    tls_config: { insecure_skip_verify: true },
+    authorization: { credentials_file: token },
+    static_configs: [{ targets: [`${await nodeAddress(cluster)}:10250`] }],
+  };
 }
 
 /** A pod as Prometheus's discovery sees it. */
@@ -116,8 +168,9 @@ async function doAndFail(scene: Scene): Promise<void> {
   const range = { subnet: "10.161.0.0/24", rangeStart: "10.161.0.1", rangeEnd: "10.161.0.1" };
   const full = bridge("full", 161, { ipam: { type: "host-local", ranges: [[range]] } });
   const vanishing = bridge("vanishing", 161, { type: "vanishing" });
-  await target.apply(nad("full", full, { namespace: home }));
-  await target.apply(nad("vanishing", vanishing, { namespace: home }));
+  const scheduled = { namespace: home, annotations: { "plexus.dev/schedule": "true" } };
+  await target.apply(nad("full", full, scheduled));
+  await target.apply(nad("vanishing", vanishing, scheduled));
   onTestFinished(async () => {
     await scene.kubectl("delete", "network-attachment-definition", "full", "vanishing");
   });
@@ -125,6 +178,7 @@ async function doAndFail(scene: Scene): Promise<void> {
   await target.inNode(["cp", "/opt/cni/bin/bridge", plugin]);
   await scene.createPod("never-attached", { networks: "full" });
   await scene.createPod("mistaken", { networks: "no-such-network" });
+  await scene.startPod("talking", { networks: "red", container: { command: talk } });
   const end = Date.now() + seconds * 1000;
   for (let n = 0; n === 0 || Date.now() < end; n++) {
     await scene.startPod(`visitor-${n}`, both);
@@ -140,7 +194,7 @@ async function doAndFail(scene: Scene): Promise<void> {
   // Without the plugin's name it can be another operation on the pod that the DEL had to wait for.
   await scene.waitForEvent("never-detached", "FailedKillPod", "vanishing");
   await target.inNode(["mv", `${plugin}.away`, plugin]);
-  await scene.deletePods("never-attached", "mistaken");
+  await scene.deletePods("never-attached", "mistaken", "talking");
   await scene.kubectl("wait", "--for=delete", "pod/never-detached", "--timeout=240s");
   await target.inNode(["rm", plugin]);
 }

@@ -14,6 +14,10 @@ const key = `networks.plexus.dev/${home}.placed`;
 const path = key.replaceAll(".", "\\.");
 const annotations = { "plexus.dev/schedule": "true" };
 const component = join(repositoryRoot, "deploy/components/network-placement");
+/** For kubectl: the files with what plexusd may with the component. */
+export const placementRights = ["rbac.yaml", "admission-policy.yaml"].map(
+  (name) => `--filename=${join(component, name)}`,
+);
 
 /** What a Node says of the networks that can be used on it. */
 export function placementScenarios(scene: () => Scene): void {
@@ -71,9 +75,7 @@ async function waitForMarks(target: Target, label: string, capacity: string): Pr
 
 /** Plexus as it was installed before. */
 async function withoutPlacement(target: Target): Promise<void> {
-  for (const file of ["rbac.yaml", "admission-policy.yaml"]) {
-    await target.kubectl("delete", "--ignore-not-found", "--filename", join(component, file));
-  }
+  await target.kubectl("delete", "--ignore-not-found", ...placementRights);
   await target.tryKubectl("delete", "net-attach-def", `--namespace=${home}`, "placed");
   await target.tryKubectl("label", "node", target.nodeName, `${key}-`);
   await installPlexus(target);
