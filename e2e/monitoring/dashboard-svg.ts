@@ -133,6 +133,7 @@ function scaleOf(highest: number, unit: string): number {
 /** A value in a unit of Grafana's, with three significant digits. */
 function valueText(value: number, unit: string): string {
   if (unit === "bytes") return `${short(value / mebibyte)} MiB`;
+  if (unit === "Bps") return `${short(value)} B/s`;
   if (unit === "reqps") return `${short(value)} req/s`;
   if (unit === "s")
     return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`;

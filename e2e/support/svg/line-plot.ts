@@ -13,6 +13,8 @@ interface Plot {
   readonly dot: number;
 }
 
+const strokeWidth = 2;
+
 /** Draws lines over a grid, with the grid's values beside it. */
 export function linePlot({ box, from, to, grid, labelOf, lines, dot }: Plot): string[] {
   const atX = (at: number): number => box.x + ((at - from) / (to - from || 1)) * box.width;
@@ -27,10 +29,17 @@ export function linePlot({ box, from, to, grid, labelOf, lines, dot }: Plot): st
   });
   const drawn = lines.flatMap(({ color, points: given }) => {
     const points = given.map(([at, value]) => [atX(at), atY(value)] as const);
+    // Dots that are no wider than the line show only where there is no line.
+    const dots = dot > strokeWidth / 2 || points.length === 1 ? points : [];
     const path = points.map((point) => point.map((each) => each.toFixed(1)).join()).join(" ");
     return [
-      element("polyline", { points: path, fill: "none", stroke: color, "stroke-width": 2 }),
-      ...points.map(([cx, cy]) => element("circle", { cx, cy, r: dot, fill: color })),
+      element("polyline", {
+        points: path,
+        fill: "none",
+        stroke: color,
+        "stroke-width": strokeWidth,
+      }),
+      ...dots.map(([cx, cy]) => element("circle", { cx, cy, r: dot, fill: color })),
     ];
   });
   return [...across, ...drawn];
