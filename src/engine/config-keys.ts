@@ -143,11 +143,7 @@ export const networkKeys = {
   },
   markerResources: {
     schema: () => z.array(markerResource()).readonly(),
-    default: [
-      "bridge.network.kubevirt.io/*",
-      "ovs-cni.network.kubevirt.io/*",
-      "networks.plexus.dev/*",
-    ],
+    default: ["bridge.network.kubevirt.io/*", "ovs-cni.network.kubevirt.io/*"],
     description:
       "[Resources without devices](devices.md#resources-without-devices). A final `*` stands for any text. Your list replaces the default.",
   },

@@ -115,6 +115,9 @@ export async function networkFromNad(
   return omitUndefined({ ...network, resourceName, requiredLinks, definition });
 }
 
+/** plexusd counts these, whatever the configuration lists. */
+const ownMarkers = "networks.plexus.dev/*";
+
 /**
  * The resource whose devices a definition's attachments need. A marker has none: an agent counts it
  * on the Node, so that pods are scheduled where the network exists.
@@ -127,7 +130,7 @@ function deviceResource(
   const isMarker = (pattern: string): boolean =>
     resource === pattern ||
     (pattern.endsWith("*") && resource?.startsWith(pattern.slice(0, -1)) === true);
-  return markerResources.some(isMarker) ? undefined : resource;
+  return [ownMarkers, ...markerResources].some(isMarker) ? undefined : resource;
 }
 
 function inlineNetwork(ctx: LookupContext, conf: JsonObject, index: number): ResolvedNetwork {

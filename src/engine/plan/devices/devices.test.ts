@@ -208,6 +208,13 @@ test("markerResources replaces the default list [D-35]", async () => {
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
 });
 
+test("resources that plexusd counts have no devices, whatever markerResources lists [D-35]", async () => {
+  const lab = labWith("marked", [new FakeDevices()], { config: { markerResources: [] } });
+  const bridge = network("net-m", "bridge");
+  lab.source.addNad("default/marked", bridge, needs("networks.plexus.dev/default.marked"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+});
+
 test("add() fails for a sandbox without a pod if its network needs a device [D-5]", async () => {
   const lab = new EngineLab({
     conf: { clusterNetwork: "main" },
