@@ -98,7 +98,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   metrics.count(counts);
   const networks = () => node.duties?.placement.latest ?? [];
   const attachmentInfo = () => node.config.current().attachmentInfo;
-  metrics.list(nodeLists({ networks, records: node.records, attachmentInfo }));
+  metrics.list(nodeLists({ networks, engine: node.engine, attachmentInfo }));
   const parts = { ...node, ...adapters, nodeConf, standaloneFiles };
   const { callsInFlight } = metrics.engine;
   const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });

@@ -29,6 +29,7 @@ import { inspect } from "#engine/hotplug/inspection/inspector.ts";
 import { outdatedInterfaces } from "#engine/hotplug/outdated.ts";
 import { type HotPlugOptions, RunningSandboxes } from "#engine/hotplug/running-sandboxes.ts";
 import { inventory, type NetworkOnNode, type NodeView } from "#engine/inventory/inventory.ts";
+import { leftoverReason, nodeNow } from "#engine/leftovers/leftover.ts";
 import { type LeftoverOutcome, Leftovers } from "#engine/leftovers/leftovers.ts";
 import { desiredStatus } from "#engine/network-status/desired-status.ts";
 import { reportBroken } from "#engine/ports/assertions.ts";
@@ -37,6 +38,7 @@ import type { CalledPod, Pod, PodName } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { type CallHost, HostGoneError } from "#engine/ports/host.ts";
 import type { Logger } from "#engine/ports/logger.ts";
+import type { AttachmentRecord } from "#engine/record/record.ts";
 import { status } from "#engine/status/status.ts";
 import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
@@ -199,6 +201,13 @@ export class Engine {
     } finally {
       tools.delegates.recordMetrics(metrics);
     }
+  }
+
+  /** The records that do not say that they are leftovers. @throws Error when they cannot be read */
+  async recordsInUse(): Promise<AttachmentRecord[]> {
+    const { records } = await this.#deps.records.list();
+    const now = nodeNow(this.#deps, records);
+    return records.filter((record) => leftoverReason(record, now) === undefined);
   }
 
   /** As {@link Leftovers.count}. */

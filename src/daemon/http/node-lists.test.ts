@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
+import { failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { nodeLists } from "./node-lists.ts";
 
@@ -16,8 +17,8 @@ test.each([
   [1, 1],
   [10, 2],
 ])("with attachmentInfo %i, %i interfaces of pods are listed", async (max, count) => {
-  const { records } = await attached();
-  const lists = nodeLists({ networks: () => [], records, attachmentInfo: () => max });
+  const { engine } = await attached();
+  const lists = nodeLists({ networks: () => [], engine, attachmentInfo: () => max });
   const pod = { namespace: "default", pod: "web" };
   expect(await lists.plexus_attachment_info()).toEqual(
     [
@@ -27,11 +28,27 @@ test.each([
   );
 });
 
+test("a leftover is not listed beside the pod's present interfaces", async () => {
+  const lab = await attached();
+  lab.plugins.script("macvlan DEL", failed(117, "parent busy"));
+  await lab.del({ pod: "default/web/uid-1" });
+  lab.source.addNad("default/net-b", network("net-b", "ptp"));
+  lab.source.addPod({ name: "web", annotations: { [networksAnnotation]: "net-b" } });
+  await lab.add({ pod: "default/web/uid-1", env: { CNI_CONTAINERID: "later" } });
+  expect((await lab.records.list()).records).toHaveLength(2);
+  const { engine } = lab;
+  const lists = nodeLists({ networks: () => [], engine, attachmentInfo: () => 10 });
+  expect((await lists.plexus_attachment_info()).map((each) => each.network)).toEqual([
+    "default-net",
+    "default/net-b",
+  ]);
+});
+
 test("without attachmentInfo, no record is read; networks are those of the placement", async () => {
-  const list = vi.fn();
+  const recordsInUse = vi.fn();
   const networks = () => [{ network: "shop/lan", usable: false }];
-  const lists = nodeLists({ networks, records: { list }, attachmentInfo: () => 0 });
+  const lists = nodeLists({ networks, engine: { recordsInUse }, attachmentInfo: () => 0 });
   expect(await lists.plexus_attachment_info()).toEqual([]);
-  expect(list).not.toHaveBeenCalled();
+  expect(recordsInUse).not.toHaveBeenCalled();
   expect(await lists.plexus_networks()).toEqual([{ network: "shop/lan", usable: "false" }]);
 });

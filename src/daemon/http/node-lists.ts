@@ -1,11 +1,11 @@
+import type { Engine } from "#engine/engine.ts";
 import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
-import type { RecordReader } from "#engine/ports/records.ts";
 import type { Lists } from "./metrics.ts";
 
 /** The metrics whose series are what a node has. */
 export function nodeLists(options: {
   readonly networks: () => readonly NetworkOnNode[];
-  readonly records: Pick<RecordReader, "list">;
+  readonly engine: Pick<Engine, "recordsInUse">;
   /** The most series about attachments. */
   readonly attachmentInfo: () => number;
 }): Lists {
@@ -14,7 +14,8 @@ export function nodeLists(options: {
       options.networks().map(({ network, usable }) => ({ network, usable: `${usable}` })),
     plexus_attachment_info: async () => {
       const max = options.attachmentInfo();
-      const { records } = max === 0 ? { records: [] } : await options.records.list();
+      // A leftover's pod has, or had, the same interface by another record.
+      const records = max === 0 ? [] : await options.engine.recordsInUse();
       const all = records.flatMap(({ pod, attachments }) =>
         attachments.flatMap(({ ifName, displayName: network }) =>
           pod ? { namespace: pod.namespace, pod: pod.name, interface: ifName, network } : [],
