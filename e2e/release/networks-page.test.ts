@@ -129,6 +129,20 @@ test("5,000 pods in 200 networks on 500 nodes open within a second", async () =>
   expect(browser.problems).toEqual([]);
 });
 
+test("150,000 names of networks that pods have invented hide nothing else", async () => {
+  const invented = Array.from({ length: 150_000 }, (_, i) => [
+    ...[`x/net-${i}`, "x/pod", "net1", "", "", "n1", made],
+  ]);
+  const browser = await opened({ ...small, rows: [...small.rows, ...invented] });
+  const lines = await browser.value<string[]>("document.body.innerText.split(/\\n+/)");
+  expect(lines).toContain("shop/lan: 2 pods, 3 of 3 nodes");
+  expect(lines).toContain("149800 further networks without a definition are not shown, but found.");
+  expect(await browser.value("document.querySelectorAll('#pods details').length")).toBe(203);
+  await search(browser, "net-149999");
+  expect((await cellsOf(browser, "#found")).map(([network]) => network)).toEqual(["x/net-149999"]);
+  expect(browser.problems).toEqual([]);
+});
+
 /** The page with this data, in a browser. */
 async function opened(data: object): Promise<Browser> {
   const work = await mkdtempDisposable(join(tmpdir(), "plexus-page-"));

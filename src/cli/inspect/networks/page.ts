@@ -17,10 +17,12 @@ summary { cursor: pointer; padding: .2rem 0 }
 /** Only textContent: what pods and definitions contain is text. */
 const script = String.raw`
 const { made, networks, unanswered, rows } = JSON.parse(document.getElementById("data").textContent);
+// One by one: a call has a limited number of arguments.
+const append = (to, children) => { for (const each of children.flat()) to.append(each); };
 const element = (tag, text, ...children) => {
   const made = document.createElement(tag);
   if (text !== undefined) made.textContent = text;
-  made.append(...children);
+  append(made, children);
   return made;
 };
 const names = (list) =>
@@ -36,12 +38,12 @@ const groups = (items, keyOf) => {
 };
 const table = (head, lines) => {
   const cell = (each) => (each instanceof Node ? each : element("td", each));
-  const body = lines.map((cells) => element("tr", undefined, ...cells.map(cell)));
+  const body = lines.map((cells) => element("tr", undefined, cells.map(cell)));
   const heads = head.map((each) => element("th", each));
   heads.forEach((each) => { each.scope = "col"; });
   const wide = element("div", undefined, element("table", undefined,
-    element("thead", undefined, element("tr", undefined, ...heads)),
-    element("tbody", undefined, ...body)));
+    element("thead", undefined, element("tr", undefined, heads)),
+    element("tbody", undefined, body)));
   wide.className = "wide";
   wide.tabIndex = 0;
   return wide;
@@ -51,13 +53,19 @@ const limited = (head, lines, max) => {
   if (lines.length > max) shown.push(element("p", max + " of " + lines.length + " are shown."));
   return shown;
 };
-const section = (id, ...content) => document.getElementById(id).replaceChildren(...content);
+const section = (id, ...content) => {
+  const made = document.getElementById(id);
+  made.replaceChildren();
+  append(made, content);
+};
 const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
 
 const podsOf = groups(rows, ([network]) => network);
 const known = new Set(networks.map(({ network }) => network));
 const others = [...podsOf.keys()].filter((network) => !known.has(network));
-const all = [...networks, ...others.map((network) => ({ network, nodes: [] }))];
+// Pods can invent them: their number has no other limit.
+const othersMax = 200;
+const all = [...networks, ...others.slice(0, othersMax).map((network) => ({ network, nodes: [] }))];
 for (const each of all) {
   each.yes = each.nodes.filter(({ usable }) => usable).map(({ node }) => node);
   each.missing = each.nodes.filter(({ usable }) => !usable);
@@ -97,7 +105,7 @@ section("matrix",
     + (alike.length > 40 ? " " + (alike.length - 40) + " further columns are not shown." : "")));
 
 const head = ["Pod", "Interface", "Addresses", "MAC", "Node", "Since"];
-section("pods", ...all.map(({ network, yes, nodes }) => {
+section("pods", all.map(({ network, yes, nodes }) => {
   const pods = podsOf.get(network) ?? [];
   const where = nodes.length > 0 ? ", " + yes.length + " of " + plural(nodes.length, "node") : "";
   const details = element("details", undefined,
@@ -107,7 +115,8 @@ section("pods", ...all.map(({ network, yes, nodes }) => {
       details.append(...limited(head, pods.map(([, ...cells]) => cells), 1000));
   });
   return details;
-}));
+}), others.length > othersMax ? element("p", (others.length - othersMax)
+  + " further networks without a definition are not shown, but found.") : []);
 
 const texts = rows.map((row) => row.join("\n").toLowerCase());
 const search = document.getElementById("search");
