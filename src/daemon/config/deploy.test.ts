@@ -201,6 +201,7 @@ test("with network-placement, plexusd may also read Nodes and patch their status
   expect(condition.expression).toContain(`'system:serviceaccount:${namespace}:${name}'`);
   // Everything that a Node of Kubernetes 1.37 has, but what the API server itself writes.
   const text = JSON.stringify(spec.validations);
+  expect(text).toContain("startsWith('networks.plexus.dev/')).size() <= 512");
   for (const field of ["annotations", "finalizers", "ownerReferences"])
     expect(text).toContain(`object.metadata.?${field} == oldObject.metadata.?${field}`);
   for (const field of [
