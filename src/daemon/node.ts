@@ -72,15 +72,15 @@ export async function openNode(options: NodeOptions): Promise<Node> {
     start: () => openCalls(engine),
     stop: (each, limit) => each.drain(limit),
   });
-  const readiness = (): string[] => [
-    ...(life.state === "draining" ? ["it is stopping"] : []),
-    ...[cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []),
-  ];
+  const lacking = (): string[] =>
+    [cluster.source, nodeConf, calls].flatMap((part) => part?.notReadyReason() ?? []);
+  const readiness = (): string[] =>
+    life.state === "draining" ? ["it is stopping", ...lacking()] : lacking();
   const conf = () => readPlexusConf(config.current().nodeConf.cniConfDir, confFiles);
   const work = { engine, conf, metrics: options.hotPlugMetrics };
   // Pods expect to be attached only where plexusd is the node's CNI.
   const duties =
-    nodeConf && nodeDuties({ ...options, ...work, readiness, hosts: calls.sandboxHosts });
+    nodeConf && nodeDuties({ ...options, ...work, readiness, lacking, hosts: calls.sandboxHosts });
   return { ...options, engine, calls, readiness, duties };
 }
 

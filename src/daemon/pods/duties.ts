@@ -33,6 +33,8 @@ export function nodeDuties(options: {
   readonly config: Pick<EffectiveConfig, "current">;
   readonly records: RecordReader;
   readonly readiness: () => readonly string[];
+  /** As `readiness`, except that it is stopping: an update of plexusd is nothing that a Node should show. */
+  readonly lacking: () => readonly string[];
   readonly logger: Logger;
   readonly hosts: SandboxHosts;
   readonly engine: Engine;
@@ -65,7 +67,7 @@ export function nodeDuties(options: {
       cluster.source.notReadyReason() === undefined
         ? engine.networks(await nodeView(options), true)
         : undefined,
-    readiness,
+    readiness: options.lacking,
     node: node.marks,
   });
   return {

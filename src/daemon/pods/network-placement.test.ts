@@ -13,14 +13,21 @@ const network = (name: string, usable = true): NetworkOnNode => ({
   ...(!usable && { reason: "MasterMissing" as const, message: "no link" }),
 });
 
+interface NodeState {
+  marks: readonly NodeMark[];
+  networks: readonly NetworkOnNode[] | undefined;
+  reasons: readonly string[];
+  nowMs: number;
+}
+
 /** A node of a real client and a fake API server, whose networks the test chooses. */
 const test = kubeTest.extend("node", async ({ api, kube }) => {
   const name = "node-1";
   api.put("nodes", { metadata: { name, labels: { zone: "a" } }, status: { capacity: {} } });
-  const state = {
-    marks: ["labels", "resources"] as readonly NodeMark[],
-    networks: [network("lan")] as readonly NetworkOnNode[] | undefined,
-    reasons: [] as string[],
+  const state: NodeState = {
+    marks: ["labels", "resources"],
+    networks: [network("lan")],
+    reasons: [],
     nowMs: 1_000_000,
   };
   vi.spyOn(performance, "now").mockImplementation(() => state.nowMs);
@@ -125,6 +132,7 @@ test.for<[number, number]>([
   async ([runs, count], { node }) => {
     await node.placement.run();
     for (let i = 0; i < 10; i++) {
+      node.state.nowMs += 10_000;
       node.state.networks = Math.floor(i / runs) % 2 === 0 ? [] : [network("lan")];
       await node.placement.run();
     }
@@ -132,16 +140,80 @@ test.for<[number, number]>([
   },
 );
 
+test("a definition that has another name in each run costs one request a minute, after two", async ({
+  node,
+}) => {
+  for (let i = 0; i < 60; i++) {
+    node.state.networks = [network("lan"), network(`x${i}`)];
+    await node.placement.run();
+    node.state.nowMs += 10_000;
+  }
+  expect(node.count("PATCH")).toBe(2 + 9);
+  const later = async (): Promise<void> => {
+    for (let i = 0; i < 8; i++) {
+      await node.placement.run();
+      node.state.nowMs += 10_000;
+    }
+  };
+  node.state.networks = [network("lan")];
+  await later();
+  expect(node.labels()).toEqual(["lan"]);
+  for (const names of [["a"], ["b"], ["c"]]) {
+    node.state.networks = names.map((name) => network(name));
+    await node.placement.run();
+  }
+  node.state.marks = [];
+  await node.placement.run();
+  expect(node.labels()).toEqual(["a", "b"]);
+  await later();
+  expect(node.labels()).toEqual([]);
+});
+
+/** Networks whose names begin so, sorted. */
+const many = (count: number, begin: string, usable = true): NetworkOnNode[] =>
+  Array.from({ length: count }, (_, i) => network(`${begin}${`${i}`.padStart(4, "0")}`, usable));
+
 test("a Node has at most 256 networks, and plexusd says that it leaves some out", async ({
   node,
 }) => {
-  const names = Array.from({ length: 1000 }, (_, i) => `net-${`${i}`.padStart(4, "0")}`);
-  node.state.networks = names.map((name) => network(name));
-  await expect(node.placement.run()).rejects.toThrow(/^1000 definitions .* the first 256 by name$/);
-  expect(node.labels()).toEqual(names.slice(0, 256));
+  node.state.networks = many(1000, "net-");
+  await expect(node.placement.run()).rejects.toThrow(/^1000 networks .* the Node has 256 of them$/);
+  expect(node.labels()).toEqual(many(256, "net-").map(({ network }) => network.slice(5)));
   expect(node.placement.latest).toHaveLength(256);
-  await expect(node.placement.run()).rejects.toThrow("1000 definitions");
+  await expect(node.placement.run()).rejects.toThrow("1000 networks");
   expect(node.requests()).toEqual({ GET: 1, PATCH: 1 });
+});
+
+test("of more than 256 networks, those that the Node has stay, also after a restart", async ({
+  node,
+}) => {
+  await node.placement.run();
+  node.state.networks = [...many(256, "a"), network("lan")];
+  for (const placement of [node.placement, node.placement, node.newPlacement()]) {
+    await expect(placement.run()).rejects.toThrow("257 networks");
+    expect(node.labels()).toHaveLength(256);
+    expect(node.labels()).toContain("lan");
+    expect(node.capacity()).toHaveProperty([label("lan")]);
+    expect(placement.latest.map(({ network }) => network)).toContain("shop/lan");
+  }
+});
+
+test("a place that is free again goes to a network that waits for it", async ({ node }) => {
+  node.state.networks = many(257, "a");
+  await expect(node.placement.run()).rejects.toThrow("257 networks");
+  node.state.networks = [network("a0000", false), ...many(257, "a").slice(1)];
+  await node.placement.run();
+  expect(node.labels()).not.toContain("a0256");
+  await node.placement.run();
+  expect(node.labels()).toContain("a0256");
+  expect(node.labels()).toHaveLength(256);
+});
+
+test("networks that this node cannot use take no place of others", async ({ node }) => {
+  node.state.networks = [...many(256, "a", false), network("lan")];
+  await node.placement.run();
+  expect(node.labels()).toEqual(["lan"]);
+  expect(node.placement.latest[0]).toMatchObject({ network: "shop/lan" });
 });
 
 test("what others change on the Node is corrected within ten minutes", async ({ node }) => {
@@ -157,14 +229,17 @@ test("what others change on the Node is corrected within ten minutes", async ({ 
   expect(node.requests()).toEqual({ GET: 2, PATCH: 2 });
 });
 
-test("after a failure plexusd waits for a minute, and then reads the Node again", async ({
+test("after a failure plexusd waits for one to two minutes, and then reads the Node again", async ({
   node,
 }) => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
   node.fail("PATCH", 403);
   await expect(node.placement.run()).rejects.toThrow("forbidden");
   await expect(node.placement.run()).rejects.toThrow("forbidden");
+  node.state.nowMs += 89_000;
+  await expect(node.placement.run()).rejects.toThrow("forbidden");
   expect(node.requests()).toEqual({ GET: 1, PATCH: 1 });
-  node.state.nowMs += 60_000;
+  node.state.nowMs += 1000;
   await node.placement.run();
   expect(node.labels()).toEqual(["lan"]);
   expect(node.requests()).toEqual({ GET: 2, PATCH: 2 });
@@ -178,14 +253,40 @@ test("what the configuration no longer has is removed, once", async ({ node }) =
   expect(node.capacity()).toEqual({ [label("lan")]: "1k" });
   node.state.marks = [];
   node.fail("PATCH", 500);
-  await expect(node.placement.run()).rejects.toThrow();
   node.state.nowMs += 60_000;
+  await expect(node.placement.run()).rejects.toThrow();
+  node.state.nowMs += 120_000;
   await node.placement.run();
   expect(node.capacity()).toEqual({});
   expect(node.placement.latest).toEqual([]);
   const before = node.requests();
   await node.placement.run();
   expect(node.requests()).toEqual(before);
+});
+
+test("what a write has changed is removed, although its answer was lost", async ({
+  node,
+  kube,
+}) => {
+  const { read, write } = kube.marks;
+  const lost = async (...marks: Parameters<typeof write>): Promise<void> => {
+    await write(...marks);
+    throw new Error("the answer is lost");
+  };
+  const spy = vi.spyOn(kube.marks, "write").mockImplementationOnce(lost);
+  const { state } = node;
+  const placement = new NetworkPlacement({
+    marks: () => state.marks,
+    networks: async () => state.networks,
+    readiness: () => [],
+    node: { read, write: (...marks) => kube.marks.write(...marks) },
+  });
+  await expect(placement.run()).rejects.toThrow("lost");
+  expect([node.labels(), spy.mock.calls.length]).toEqual([["lan"], 1]);
+  state.marks = [];
+  state.nowMs += 120_000;
+  await placement.run();
+  expect([node.labels(), node.capacity()]).toEqual([[], {}]);
 });
 
 test("the condition is true when all networks can be used and plexusd is ready", async ({
@@ -195,7 +296,7 @@ test("the condition is true when all networks can be used and plexusd is ready",
   node.state.networks = [network("a", false), network("b", false), network("c")];
   await node.placement.run();
   const reason = "NetworkUnavailable";
-  const message = "shop/a: no link, and 1 more";
+  const message = "shop/a: MasterMissing, and 1 more";
   expect(node.condition()).toMatchObject({
     type: "NetworksReady",
     status: "False",
@@ -204,13 +305,64 @@ test("the condition is true when all networks can be used and plexusd is ready",
   });
   expect([node.labels(), node.capacity()]).toEqual([[], {}]);
   node.state.networks = [network("c")];
-  node.state.reasons = ["it is stopping"];
-  await node.placement.run();
-  expect(node.condition()).toMatchObject({ status: "False", message: "plexusd: it is stopping" });
-  node.state.reasons = [];
   await node.placement.run();
   expect(node.condition()).toMatchObject({ status: "True", reason: "NetworkAvailable" });
-  expect(node.requests()).toEqual({ GET: 1, PATCH: 3 });
+  expect(node.requests()).toEqual({ GET: 1, PATCH: 2 });
+});
+
+test("the condition does not change with what else may be meant by a missing link", async ({
+  node,
+}) => {
+  node.state.marks = ["condition"];
+  for (const message of ["no link", "no link; did you mean veth1?", "no link"]) {
+    node.state.networks = [{ ...network("a", false), message }];
+    await node.placement.run();
+  }
+  expect(node.requests()).toEqual({ GET: 1, PATCH: 1 });
+});
+
+test.for<[string, (state: NodeState) => void, (state: NodeState) => void, string]>([
+  [
+    "a network is missing",
+    (state) => (state.networks = [network("lan", false)]),
+    (state) => (state.networks = [network("lan")]),
+    "shop/lan: MasterMissing",
+  ],
+  [
+    "the definitions are not listed",
+    (state) => Object.assign(state, { networks: undefined, reasons: ["nothing is listed"] }),
+    (state) => Object.assign(state, { networks: [network("lan")], reasons: [] }),
+    "plexusd: nothing is listed",
+  ],
+])(
+  "the condition is false after two runs in which %s, also after a restart",
+  async ([, lose, find, message], { node }) => {
+    node.state.marks = ["condition"];
+    await node.placement.run();
+    lose(node.state);
+    const restarted = node.newPlacement();
+    await restarted.run();
+    expect(node.condition()).toMatchObject({ status: "True" });
+    find(node.state);
+    await restarted.run();
+    lose(node.state);
+    await restarted.run();
+    expect(node.condition()).toMatchObject({ status: "True" });
+    await restarted.run();
+    expect(node.condition()).toMatchObject({ status: "False", message });
+    expect(node.requests()).toEqual({ GET: 2, PATCH: 2 });
+  },
+);
+
+test("labels stay while the definitions are not listed, although the condition changes", async ({
+  node,
+}) => {
+  node.state.marks = ["labels", "condition"];
+  await node.placement.run();
+  Object.assign(node.state, { networks: undefined, reasons: ["nothing is listed"] });
+  for (let i = 0; i < 3; i++) await node.placement.run();
+  expect(node.condition()).toMatchObject({ status: "False" });
+  expect(node.labels()).toEqual(["lan"]);
 });
 
 test("a network of devices is no matter of the Node's labels", async ({ node }) => {
