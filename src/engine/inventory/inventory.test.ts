@@ -201,6 +201,40 @@ test("a network of devices has no label: who knows the devices tells the schedul
   expect(await withResource(marker)).toMatchObject({ label: marker });
 });
 
+test.each<[plugin: JsonObject, hasLabel: boolean]>([
+  [{ type: "macvlan", master: "enp3s0" }, true],
+  [{ type: "ipvlan", master: "enp3s0" }, true],
+  [{ type: "vlan", master: "enp3s0" }, true],
+  [{ type: "bridge", bridge: "br-lan" }, true],
+  [{ type: "cnv-bridge", bridge: "br-lan" }, true],
+  [{ type: "ptp" }, true],
+  [{ type: "dummy" }, true],
+  [{ type: "host-device", device: "eth7" }, false],
+  [{ type: "macvtap", master: "eth7" }, false],
+  [{ type: "sriov" }, false],
+  [{ type: "bond", links: [{ name: "eth7" }] }, false],
+  [{ type: "constructor" }, false],
+])("%j has a label, if asked for: %s", async (plugin, hasLabel) => {
+  const schedule = { "plexus.dev/schedule": "true" };
+  const label = "networks.plexus.dev/shop.net";
+  const found = await usability([plugin], schedule);
+  expect(found).toMatchObject({ usable: true });
+  expect(found?.label).toBe(hasLabel ? label : undefined);
+  const listed = { ...schedule, "plexus.dev/requires-links": "br-lan" };
+  expect(await usability([plugin], listed)).toMatchObject({ usable: true, label });
+});
+
+test("a link of the node is suggested before those of pods", async () => {
+  const lab = new EngineLab();
+  lab.kernel.addNamespace(node);
+  for (const begin of ["veth", "cali", "lxc"])
+    for (let i = 0; i < 100; i++) lab.kernel.addLink(node, `${begin}${i}`);
+  lab.kernel.addLink(node, "br-trunk");
+  const plugins = [{ type: "macvlan", master: "br-trunks" }];
+  lab.source.addNad("shop/net", { cniVersion: "1.0.0", name: "net", plugins });
+  expect(await inventoryOf(lab)).toMatchObject([lacks("br-trunks", "; did you mean br-trunk?")]);
+});
+
 test("only definitions with a label are looked at for labels", async () => {
   const lab = newLab();
   const conf = { cniVersion: "1.0.0", name: "net", plugins: [{ type: "ptp" }] };

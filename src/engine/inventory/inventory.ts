@@ -12,7 +12,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { shortened } from "#lib/one-line.ts";
 import type { FindingReason } from "#lib/reasons.ts";
 import { networkLabel } from "./label.ts";
-import { linkProblems, type NeededLink, neededLinks, nodeLinks } from "./links.ts";
+import { areNeedsKnown, linkProblems, type NeededLink, neededLinks, nodeLinks } from "./links.ts";
 
 const messageMax = 500;
 
@@ -39,7 +39,7 @@ export interface NetworkOnNode {
   readonly links?: readonly NeededLink[];
   /** The resource whose devices decide where pods can run. */
   readonly resource?: string;
-  /** The label of nodes that have it, if the definition asks for one; never beside `resource`. */
+  /** The label of nodes that have it, if the definition asks for one; never beside `resource`, nor if what it needs is not known. */
   readonly label?: string;
 }
 
@@ -94,8 +94,7 @@ export async function inventory(
       ...verdictOn(network, problemsOf.get(network)),
       links: found && neededLinks(found, links),
       resource: found?.resourceName,
-      // Where there are devices, those who know them tell the scheduler.
-      label: found?.resourceName === undefined ? labels.get(network) : undefined,
+      label: found === undefined || areNeedsKnown(found) ? labels.get(network) : undefined,
     });
   });
 }

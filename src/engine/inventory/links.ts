@@ -9,7 +9,7 @@ import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 
 /** A network that may need links of the node. */
-type Network = Pick<PlannedAttachment, "displayName" | "list" | "requiredLinks">;
+type Network = Pick<PlannedAttachment, "displayName" | "list" | "requiredLinks" | "resourceName">;
 
 /** A link that a network needs. */
 export interface NeededLink {
@@ -25,11 +25,16 @@ const ownNetns = "/proc/self/ns/net";
 /** The names of a node's links, by each name and alternative name. */
 type NodeLinks = ReadonlyMap<string, string>;
 
-/** @throws CniError 5 */
+/** 1 for a link of a pod, as usual plugins name it; else 0. */
+const isOfPod = ({ name }: { readonly name: string }): number =>
+  Number(/^(?:veth|cali|lxc)/.test(name));
+
+/** Links of pods come last, because only the first ones are compared with a wrong name. @throws CniError 5 */
 export async function nodeLinks(ctx: CallContext): Promise<NodeLinks> {
   const links = await sandboxLinks(ctx, ownNetns);
+  const sorted = links.toSorted((a, b) => isOfPod(a) - isOfPod(b));
   return new Map(
-    links.flatMap(({ name, altNames = [] }) => [name, ...altNames].map((each) => [each, name])),
+    sorted.flatMap(({ name, altNames = [] }) => [name, ...altNames].map((each) => [each, name])),
   );
 }
 
@@ -38,11 +43,20 @@ const maxLinks = 32;
 /** One more than names of links have at most. */
 const maxNameLength = 128;
 
-/** Plugins that need a link of the node, with the key that names it. */
-const linkKeys: Readonly<Record<string, string>> = {
+/** Plugins of which it is known what they need of the node: the link that a key names, or nothing. */
+const linkKeys: Readonly<Record<string, string | undefined>> = {
   ...{ macvlan: "master", ipvlan: "master", vlan: "master" },
-  ...{ bridge: "bridge", "cnv-bridge": "bridge" },
+  ...{ bridge: "bridge", "cnv-bridge": "bridge", ptp: undefined, dummy: undefined },
 };
+
+/**
+ * Whether it is known what a network needs of the node: by its first plugin, or its definition. Those
+ * who know its devices tell the scheduler.
+ */
+export function areNeedsKnown({ list, requiredLinks, resourceName }: Network): boolean {
+  const isKnown = Object.hasOwn(linkKeys, list.plugins[0]?.type ?? "");
+  return resourceName === undefined && (isKnown || requiredLinks !== undefined);
+}
 
 /** The links that a network needs on the node: those that its definition lists, or of its first plugin. */
 export function neededLinks({ list, requiredLinks }: Network, links: NodeLinks): NeededLink[] {
