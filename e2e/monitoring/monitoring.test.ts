@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startPlexusd } from "../support/plexusd.ts";
 import { prometheusPrograms, promtool } from "./prometheus.ts";
-import { shippedRules } from "./shipped.ts";
+import { shippedPanels, shippedRules } from "./shipped.ts";
 
 const unitTests = join(import.meta.dirname, "rules.test.yaml");
 let dir: string;
@@ -27,6 +27,45 @@ test("promtool accepts the rules, and every alert passes its unit test", async (
   const alerts = (await shippedRules()).groups.flatMap(({ rules }) => rules);
   const names = alerts.map(({ alert }) => alert);
   expect(names.filter((name) => !tested.includes(name))).toEqual([]);
+});
+
+test("the panel about traffic has data although two nodes name a network for one interface", async () => {
+  const panels = await shippedPanels("5m");
+  const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+  const traffic = exprs.filter((expr) => expr.includes("plexus_attachment_info"));
+  const attached = { namespace: "shop", pod: "db-0", interface: "net1" };
+  const series = (name: string, labels: Readonly<Record<string, string>>, values: string) => {
+    const all = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+    return { series: `${name}{${all.join()}}`, values };
+  };
+  const info = (node: string, network: string) =>
+    series("plexus_attachment_info", { ...attached, node, network }, "1x20");
+  const tests = {
+    rule_files: [],
+    tests: [
+      {
+        interval: "1m",
+        input_series: [
+          info("n1", "shop/old"),
+          info("n2", "shop/new"),
+          ...["receive", "transmit"].map((direction) =>
+            series(`container_network_${direction}_bytes_total`, attached, "0+60x20"),
+          ),
+        ],
+        promql_expr_test: traffic.map((expr) => ({
+          expr: `sum(${expr})`,
+          eval_time: "15m",
+          exp_samples: [{ labels: "{}", value: 1 }],
+        })),
+      },
+    ],
+  };
+  await writeFile(join(dir, "traffic.test.yaml"), JSON.stringify(tests));
+  expect(traffic).toHaveLength(2);
+  expect(await promtool(["test", "rules", join(dir, "traffic.test.yaml")])).toMatchObject({
+    exitCode: 0,
+    stderr: "",
+  });
 });
 
 test("promtool accepts the metrics of a running plexusd, apart from Node's own", async () => {
