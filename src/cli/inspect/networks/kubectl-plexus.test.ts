@@ -280,7 +280,7 @@ const table = [
 
 test("explain names the nodes that have what the pod's networks need", async () => {
   const text = [lacking, "", ...table].join("\n");
-  const { exitCode, stdout } = await run("explain web", { nodes, others: [[text, 1]] });
+  const { exitCode, stdout, stderr } = await run("explain web", { nodes, others: [[text, 1]] });
   expect(exitCode).toBe(1);
   expect(stdout).toBe(`${text}\n\nnodes that have what these networks need: node-2 node-3`);
   const nowhere = {
@@ -341,6 +341,7 @@ async function pageOf(line: string, cluster: Cluster) {
   const [, text = ""] = /^<p>\n([\s\S]*)\n<\/p>$/.exec(stdout) ?? [];
   return { exitCode, stderr, text, data: JSON.parse(text) };
 }
+  expect(stderr).toBe("asking 3 nodes whether they have what the pod's networks need");
 
 test("networks --html is a page with what networks and pods show", async () => {
   const { exitCode, stderr, data } = await pageOf("networks --html", { nodes, pods });
@@ -353,6 +354,15 @@ test("networks --html is a page with what networks and pods show", async () => {
       { network: "shop/mv", nodes: [{ usable: false, details: trunk }, {}, {}] },
     ],
   });
+test.each(["json", "yaml"])("explain -o %s has nothing but plexusctl's answer", async (format) => {
+  const text = JSON.stringify({ problem: lacking });
+  const { exitCode, stdout } = await run(`explain web -o ${format}`, {
+    nodes,
+    others: [[text, 1]],
+  });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: text });
+});
+
   const start = "2026-01-01T00:00:00Z";
   expect(data.rows).toContainEqual([
     ...["shop/lan", "shop/web", "net1", "10.1.0.5,fd01::5", lan.mac, "node-1", start],
