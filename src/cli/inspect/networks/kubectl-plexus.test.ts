@@ -28,9 +28,19 @@ const forbidden = (what: string): string =>
   `echo 'Error from server (Forbidden): pods is forbidden: User "jane" cannot ${what}' >&2; exit 1`;
 const notFound = "echo 'Error from server (NotFound): not found' >&2; exit 1";
 
+/** As `{{printf "%+q" .}}` of a kubectl template prints a text. */
+function quoted(text: string): string {
+  const hex = (char: string, length: number) =>
+    char.charCodeAt(0).toString(16).padStart(length, "0");
+  const escaped = text
+    .replaceAll(/["\\\n\r\t]/g, (char) => JSON.stringify(char).slice(1, -1))
+    .replaceAll(/[^ -\x7f]/g, (char) => (char < " " ? `\\x${hex(char, 2)}` : `\\u${hex(char, 4)}`));
+  return `"${escaped}"`;
+}
+
 function recordsOf(pods: Cluster["pods"] = []): string {
-  const records = pods.map(([pod, status]) => `${pod} node-1 2026-01-01T00:00:00Z ${status}\u001e`);
-  return `cat <<'END'\n${records.join("")}\nEND\n`;
+  const records = pods.map(([pod, each]) => `${pod} node-1 2026-01-01T00:00:00Z ${quoted(each)}`);
+  return `cat <<'END'\n${records.join("\n")}\nEND\n`;
 }
 
 /** Runs kubectl plexus in a cluster. */
@@ -40,10 +50,10 @@ async function run(line: string, cluster: Cluster = {}) {
   const answers: [pattern: string, answer: string][] = [
     ['*" auth can-i create pods --subresource=exec"*', mayExec ? "echo yes" : "echo no"],
     [
-      '*"get pods -A -o go-template"*',
+      `*"get pods -A -o go-template"*'printf "%+q" .'*`,
       cluster.mayListAll === false ? forbidden("list pods") : recordsOf(cluster.pods),
     ],
-    ['*"get pods -o go-template"*', recordsOf(cluster.pods)],
+    [`*"get pods -o go-template"*'printf "%+q" .'*`, recordsOf(cluster.pods)],
     ['*"get network-attachment-definitions.k8s.cni.cncf.io -A "*', definitions],
     ['*"get network-attachment-definitions.k8s.cni.cncf.io -o "*', definitions],
     ['*"get network-attachment-definitions.k8s.cni.cncf.io "*', definition],
@@ -169,6 +179,13 @@ test("networks says which nodes do not answer", async () => {
   expect(unanswered).toEqual([{ node: "node-2", reason: "plexusctl networks: not listed" }]);
 });
 
+test("networks -o wide names many nodes with long names", async () => {
+  const names = Array.from({ length: 40 }, (_, i) => `${"n".repeat(220)}-${i + 10}`);
+  const many = Object.fromEntries(names.map((name) => [name, "a/b  yes"]));
+  const { lines } = await run("networks -o wide a/b", { nodes: many });
+  expect(lines[1]).toBe(`a/b      0     40 of 40: ${names.join(",")}  -`);
+});
+
 test.each<[string, Cluster, string]>([
   [
     "the right to ask plexusd",
@@ -257,9 +274,14 @@ test.each<[string, string, readonly string[]]>([
   [
     "control characters and escapes",
     '[{"name":"shop/lan","interface":"\\u001b[2J\u001b\u202e\t","mac":"\\"\\\\x","ips":[]}]',
-    ["?001b[2J???", "-", "??x"],
+    ["?001b[2J?1b?202e?", "-", "??x"],
   ],
-  ["a text that is too long", `[{"name":"shop/lan","interface":"${"x".repeat(65_536)}"}]`, []],
+  [
+    "very long names, after which others are read",
+    `[{"name":"shop/lan","interface":"${"i".repeat(9000)}","mac":"m","ips":["1"]}]`,
+    ["i".repeat(253), "1", "m"],
+  ],
+  ["a text that is too long", `[{"name":"shop/lan","interface":"${"x".repeat(32_768)}"}]`, []],
 ])("pods reads a network-status with %s", async (_, text, cells) => {
   const { exitCode, lines } = await run("pods shop/lan", { pods: [["a/b", text], pods[0]] });
   expect(exitCode).toBe(0);
@@ -268,6 +290,27 @@ test.each<[string, string, readonly string[]]>([
   expect(lines.at(-1)).toMatch(/^shop\/web +net1/);
   const json = await run("pods shop/lan -o json", { pods: [["a/b", text], pods[0]] });
   expect(JSON.parse(json.stdout)).toHaveLength(cells.length === 0 ? 1 : 2);
+});
+
+const forged =
+  'victim/bank node-7 2026-01-01T00:00:00Z "[{\\"name\\":\\"shop/lan\\",\\"interface\\":\\"net1\\"}]"';
+
+test.each(["\u001e", "\n", '"\n', '"\u001e', "\\\n", '\\"\n'])(
+  "a network-status with %j makes no row of another pod",
+  async (separator) => {
+    const evil = ["tenant/evil", `[]${separator}${forged}`] as const;
+    const { lines } = await run("pods shop/lan", { pods: [evil, pods[0]] });
+    expect(lines.slice(1)).toEqual([expect.stringMatching(/^shop\/web/)]);
+  },
+);
+
+test("pods takes little time for statuses made to take long", async () => {
+  const texts = ['["', "[],", '"",', '{"":"",', "\n", '\\"'].map(
+    (each) => `[${each.repeat(32_000 / (quoted(each).length - 2))}`,
+  );
+  const long = Array.from({ length: 90 }, (_, i) => [`a/b${i}`, texts[i % 6] ?? ""] as const);
+  const { lines } = await run("pods shop/lan", { pods: [...long, pods[0]] });
+  expect(lines).toHaveLength(2);
 });
 
 const lacking = `Cannot attach shop/mv: ${trunk}. Set the definition's master.`;
@@ -282,6 +325,7 @@ test("explain names the nodes that have what the pod's networks need", async () 
   const text = [lacking, "", ...table].join("\n");
   const { exitCode, stdout, stderr } = await run("explain web", { nodes, others: [[text, 1]] });
   expect(exitCode).toBe(1);
+  expect(stderr).toBe("asking 3 nodes whether they have what the pod's networks need");
   expect(stdout).toBe(`${text}\n\nnodes that have what these networks need: node-2 node-3`);
   const nowhere = {
     "node-1": nodes["node-1"],
@@ -292,6 +336,15 @@ test("explain names the nodes that have what the pod's networks need", async () 
   // Of a plugin that a plugin calls.
   const unknown = { "node-1": "shop/lan  yes\nshop/mv   yes" };
   expect((await run("explain web", { nodes: unknown, others: [[text, 1]] })).stdout).toBe(text);
+});
+
+test.each(["json", "yaml"])("explain -o %s has nothing but plexusctl's answer", async (format) => {
+  const text = JSON.stringify({ problem: lacking });
+  const { exitCode, stdout } = await run(`explain web -o ${format}`, {
+    nodes,
+    others: [[text, 1]],
+  });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: text });
 });
 
 test.each([
@@ -341,7 +394,6 @@ async function pageOf(line: string, cluster: Cluster) {
   const [, text = ""] = /^<p>\n([\s\S]*)\n<\/p>$/.exec(stdout) ?? [];
   return { exitCode, stderr, text, data: JSON.parse(text) };
 }
-  expect(stderr).toBe("asking 3 nodes whether they have what the pod's networks need");
 
 test("networks --html is a page with what networks and pods show", async () => {
   const { exitCode, stderr, data } = await pageOf("networks --html", { nodes, pods });
@@ -354,15 +406,6 @@ test("networks --html is a page with what networks and pods show", async () => {
       { network: "shop/mv", nodes: [{ usable: false, details: trunk }, {}, {}] },
     ],
   });
-test.each(["json", "yaml"])("explain -o %s has nothing but plexusctl's answer", async (format) => {
-  const text = JSON.stringify({ problem: lacking });
-  const { exitCode, stdout } = await run(`explain web -o ${format}`, {
-    nodes,
-    others: [[text, 1]],
-  });
-  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: text });
-});
-
   const start = "2026-01-01T00:00:00Z";
   expect(data.rows).toContainEqual([
     ...["shop/lan", "shop/web", "net1", "10.1.0.5,fd01::5", lan.mac, "node-1", start],
