@@ -171,6 +171,10 @@ test.each([
     "logs plexus-x -c install \\(Error plexusctl install:  no such key\\)",
   ],
   [
+    pods("plexus-x install Error a\\tb\\033[31m\\001"),
+    "logs plexus-x -c install \\(Error a\\?b\\?\\[31m\\?\\)",
+  ],
+  [
     pods("plexus-x install Error no directory /x/"),
     "logs plexus-x -c install \\(Error no directory /x/\\)",
   ],

@@ -11,7 +11,7 @@ import { formatNetworkStatus, type NetworkStatus } from "#npwg/network-status.ts
 const program = join(import.meta.dirname, "../../../../deploy/kubectl-plexus");
 
 interface Cluster {
-  /** What plexusctl prints on each node, by its name; a number: it fails so. */
+  /** What plexusctl prints on each node, by its name; a number: it fails so, with `error`. */
   readonly nodes?: Readonly<Record<string, string | number>>;
   /** The pods with a network-status: name, and status. */
   readonly pods?: readonly (readonly [pod: string, status: string])[];
@@ -20,6 +20,7 @@ interface Cluster {
   readonly definitions?: string;
   /** What another command of plexusctl prints on each node, and its exit code. */
   readonly others?: readonly (readonly [text: string, exitCode: number])[];
+  readonly error?: string;
   readonly mayExec?: boolean;
   readonly mayListAll?: boolean;
 }
@@ -69,7 +70,7 @@ async function run(line: string, cluster: Cluster = {}) {
     ...Object.entries(nodes).map(([name, answer]): [string, string] => [
       `*" exec plexus-${name} "*" networks"`,
       typeof answer === "number"
-        ? `echo 'plexusctl networks: not listed' >&2; exit ${answer}`
+        ? `printf '%s\\n' '${cluster.error ?? "plexusctl networks: not listed"}' >&2; exit ${answer}`
         : `cat <<'END'\nNETWORK   USABLE  DETAILS\n${answer}\nEND\n`,
     ]),
     ...(cluster.others ?? []).map(([text, code], i): [string, string] => [
@@ -177,6 +178,21 @@ test("networks says which nodes do not answer", async () => {
   expect(lines[1]).toBe("shop/lan  2     2 of 2: node-1,node-3  -");
   const { unanswered } = JSON.parse((await run("networks -o json", cluster)).stdout);
   expect(unanswered).toEqual([{ node: "node-2", reason: "plexusctl networks: not listed" }]);
+});
+
+test("networks shows no control character of what a node says", async () => {
+  const evil = "a\tb\u001b[31m\u0001\r\u009b \\";
+  const cluster = { nodes: { "node-1": `a/b  no      ${evil}`, "node-2": 1 }, error: evil };
+  const clean = "a?b?[31m???";
+  const { lines, stderr } = await run("networks", cluster);
+  expect({ line: lines[1], stderr }).toEqual({
+    line: `a/b      0     0 of 1  node-1: ${clean} \\`,
+    stderr: `${clean} \\`,
+  });
+  const { networks, unanswered } = JSON.parse((await run("networks -o json", cluster)).stdout);
+  expect(networks[0].nodes[0].details).toBe(`${clean} \\`);
+  expect(unanswered).toEqual([{ node: "node-2", reason: `${clean} \\` }]);
+  expect((await pageOf("networks --html", cluster)).data.unanswered).toEqual(unanswered);
 });
 
 test("networks -o wide names many nodes with long names", async () => {
