@@ -16,6 +16,8 @@ set -ex
 cd ${quoted(repositoryRoot)}
 mount --bind ${quoted(join(modules, "node_modules"))} node_modules
 export PATH=$PWD/node_modules/.bin:$PATH CI=true NO_COLOR=1
+# Packages that are only unpacked have not chosen what iptables is.
+for name in iptables ip6tables; do ln -sf xtables-nft-multi "/usr/sbin/$name"; done
 make -s -B -C shim OUT=../dist/plexus
 make -s -C shim unit OUT=/tmp/shim/plexus
 ln -sf /run/share/plexus-standalone dist/plexus-standalone
