@@ -43,7 +43,7 @@ const maxLinks = 32;
 /** One more than names of links have at most. */
 const maxNameLength = 128;
 
-/** Plugins of which it is known what they need of the node: the link that a key names, or nothing. */
+/** Plugins whose needs are known: a link of the node, with the key that names it, or nothing. */
 const linkKeys: Readonly<Record<string, string | undefined>> = {
   ...{ macvlan: "master", ipvlan: "master", vlan: "master" },
   ...{ bridge: "bridge", "cnv-bridge": "bridge", ptp: undefined, dummy: undefined },
