@@ -18,6 +18,7 @@ const second = 1_000_000;
 let outcomes: RequestFault["outcome"][];
 let watchFaults: (number | "ends" | "expires" | "silent")[];
 let notes: string[];
+let writtenTooOften: string[];
 let schedule: Schedule;
 let plexusd: Process;
 let server: ApiServer;
@@ -27,14 +28,15 @@ beforeEach(() => {
   const random = new Random(1);
   schedule = new Schedule(random);
   plexusd = new Process("plexusd");
-  [outcomes, watchFaults, notes] = [[], [], []];
+  [outcomes, watchFaults, notes, writtenTooOften] = [[], [], [], []];
   const faults = {
     request: () => ({ outcome: outcomes.shift() ?? "answered", delayUs: 1000 }),
     watch: () => watchFaults.shift() ?? 100,
   };
   const note = (text: () => string): unknown => notes.push(text());
   server = new ApiServer();
-  enterWorld({ random, schedule, faults, note, api: server } as unknown as World);
+  const observer = { writtenTooOften: (details: string) => writtenTooOften.push(details) };
+  enterWorld({ random, schedule, faults, note, observer, api: server } as unknown as World);
   client = new ApiClient();
   server.putPod({
     namespace: "default",
@@ -114,6 +116,24 @@ describe("a PATCH with", () => {
     outcomes.push(outcome);
     expect(await run(() => patch("u1", "x"))).toContain(message);
     expect(server.networkStatus("default/web")).toBe(written);
+  });
+});
+
+describe.each([
+  ["of the text", false],
+  ["that a webhook has changed", true],
+])("a fourth write %s", (_, changesStatuses) => {
+  test.each([
+    ["answered", true],
+    ["answer lost", !changesStatuses],
+  ] as const)("with the outcome %s", async (outcome, isTooMany) => {
+    server.changesStatuses = changesStatuses;
+    for (let count = 1; count <= 4; count++) {
+      expect(writtenTooOften).toEqual([]);
+      outcomes.push(outcome);
+      await run(() => patch("u1", "x"));
+    }
+    expect(writtenTooOften).toHaveLength(isTooMany ? 1 : 0);
   });
 });
 

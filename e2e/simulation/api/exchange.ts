@@ -49,7 +49,9 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
   heedRetryAfter(request, owner);
   const answer = (result: T | Answer | Error): void => {
     const { epoch } = api;
-    if (request.method === "PATCH" && (result as Partial<Answer>).status === 200)
+    // Only the answer shows that a text which a webhook has changed is one's own.
+    const isRecognized = isAnswered || !api.changesStatuses;
+    if (request.method === "PATCH" && (result as Partial<Answer>).status === 200 && isRecognized)
       noteWritten(request, owner);
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
