@@ -89,10 +89,8 @@ export class Properties implements Observer {
   readonly failedPlugins = new Set<string>();
   /** Sandboxes of which an ADD has succeeded. */
   readonly #added = new Set<string>();
-  /** Sandboxes whose ADD did not end before a power loss, and whose record could not be synced. */
+  /** Sandboxes whose ADD did not end before a power loss, which took the record that could not be synced. */
   readonly #lostRecords = new Set<string>();
-  /** The sandboxes whose ADD the loss of power has ended: their record may be empty. */
-  readonly #cutShort = new Set<string>();
   readonly #options: PropertiesOptions;
   violation: Violation | undefined;
   /** Since when nothing fails any more, and everything has been tried again. */
@@ -105,15 +103,22 @@ export class Properties implements Observer {
     this.#times = new CallTimes(options);
   }
 
-  /**
-   * A plugin that is missing for too long counts as lost, with what it made on the host. Of a lost
-   * record, nothing tells what was attached.
-   */
-  mayStay({ kind, plugin, containerId }: Attached): boolean {
-    if (this.#lostRecords.has(containerId)) return true;
+  /** A plugin that is missing for too long counts as lost, with what it made on the host. */
+  mayStay(made: Attached): boolean {
+    if (this.#isForgotten(made)) return true;
+    const { kind, plugin, containerId } = made;
     // An agent that sees no namespace lets links go with the namespace.
     if (kind === "link" && world().isAgentBlind) return true;
     return kind === "host state" && this.#isLost({ plugin, containerId });
+  }
+
+  /**
+   * Without its record, a DEL knows only a sandbox's default network, and nothing else knows that.
+   * What is no lease was gone when the machine started.
+   */
+  #isForgotten({ kind, containerId, ifName }: Attached): boolean {
+    if (kind !== "lease" || !this.#lostRecords.has(containerId)) return false;
+    return ifName !== "eth0" || !this.#watched(containerId).isDetached;
   }
 
   /** What an ADD has not attached is given up although the DEL of its plugin fails. */
@@ -210,9 +215,7 @@ export class Properties implements Observer {
     const delegateUs = delegateUsOf(watched) - (watched.before.get(end.startedUs) ?? 0);
     const late = this.#times.problem(end, delegateUs);
     if (late !== undefined) this.violate(late.property, late.details);
-    // Without its record, the annotation may name a plugin that never ran.
-    const isKnown = !this.#cutShort.has(sandbox.id);
-    if (command === "DEL" && !end.isSuccess && isKnown && end.startedUs >= this.calmSinceUs)
+    if (command === "DEL" && !end.isSuccess && end.startedUs >= this.calmSinceUs)
       this.violate("in the end", `a DEL of ${sandbox.id} fails without a cause`);
     if (!end.isSuccess) return;
     if (command === "ADD") {
@@ -231,9 +234,8 @@ export class Properties implements Observer {
     for (const [id, watched] of this.#sandboxes) this.#dropDetached(id, watched);
     const names = [...unsynced].map((path) => /([^./]+)@[^/]*\.record/.exec(path)?.[1]);
     for (const [id, { hasAdd }] of this.#sandboxes) {
-      if (hasAdd) continue;
-      this.#cutShort.add(id);
-      if (unsynced.has(defaultPaths.stateDir) || names.includes(id)) this.#lostRecords.add(id);
+      const isUnsynced = unsynced.has(defaultPaths.stateDir) || names.includes(id);
+      if (!hasAdd && isUnsynced) this.#lostRecords.add(id);
     }
   }
 
@@ -247,6 +249,7 @@ export class Properties implements Observer {
 
   /** After a power loss, when the machine has its disk again. */
   machineStarted(): void {
+    for (const id of this.#lostRecords) if (isRecorded(id, [])) this.#lostRecords.delete(id);
     for (const [id, watched] of this.#sandboxes) {
       if (watched.hasAdd && !watched.delBegan && !isRecorded(id, watched.made))
         this.violate("durable", `${id} was attached, and its record is lost`);
@@ -299,6 +302,7 @@ export class Properties implements Observer {
     const mayBeOthers = (netns: string): boolean => !isMadeOnce(netns) && hasUnusableRecord();
     const left = world()
       .kernel.attachedOf(sandbox.id)
+      .filter((each) => !this.#isForgotten(each))
       .filter((each) => each.kind === "lease" || !this.#isLost(each))
       .filter(({ kind, netns }) => kind !== "link" || !mayBeOthers(netns));
     if (left.length > 0)
