@@ -6,6 +6,7 @@ import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { parseNetworkSelections } from "#npwg/selection/selection.ts";
 import {
   checkCapabilities,
+  checkClaimReference,
   requestedCapabilities,
   requestedCniArgs,
   withCniArgs,
@@ -139,10 +140,12 @@ describe("requestedCniArgs()", () => {
 });
 
 describe("withCniArgs()", () => {
+  const withArgs = (list: NetConfList, keys: object) => withCniArgs(list, selected(keys));
+  const asking = { "cni-args": { spoofchk: "on" } };
+  const key = "ipam-claim-reference";
+
   test("adds args.cni to every plugin [N-4.1.2.1.6.2a]", () => {
-    const list = withCniArgs(network({ type: "a" }, { type: "b", args: { other: 1 } }), {
-      spoofchk: "on",
-    });
+    const list = withArgs(network({ type: "a" }, { type: "b", args: { other: 1 } }), asking);
     expect(list.plugins.map(({ raw }) => raw.args)).toEqual([
       { cni: { spoofchk: "on" } },
       { other: 1, cni: { spoofchk: "on" } },
@@ -151,20 +154,52 @@ describe("withCniArgs()", () => {
 
   test("lets the annotation override the definition's args [N-4.1.2.1.6.2b]", () => {
     const original = network({ type: "a", args: { cni: { spoofchk: "off", trust: "on" } } });
-    const list = withCniArgs(original, { spoofchk: "on" });
+    const list = withArgs(original, asking);
     expect(list.plugins[0]?.raw.args).toEqual({ cni: { spoofchk: "on", trust: "on" } });
     expect(original.plugins[0]?.raw.args).toEqual({ cni: { spoofchk: "off", trust: "on" } });
   });
 
+  test.each([
+    ["alone", { [key]: "vm.net" }, { trust: "on", [key]: "vm.net" }],
+    [
+      "beside cni-args, which it overrides",
+      { "cni-args": { x: 1, [key]: "other" }, [key]: "vm.net" },
+      { trust: "on", x: 1, [key]: "vm.net" },
+    ],
+    [
+      "in cni-args, which also reach plugins",
+      { "cni-args": { [key]: "vm.net" } },
+      { trust: "on", [key]: "vm.net" },
+    ],
+  ])("adds the name of an IPAMClaim %s", (_, keys, cni) => {
+    const own = { type: "a", args: { cni: { trust: "on", [key]: "of-definition" } } };
+    expect(withArgs(network(own), keys).plugins[0]?.raw.args).toEqual({ cni });
+  });
+
   test("returns the same list without cni-args, and rejects args that are not an object", () => {
     const list = network({ type: "a", args: [1] });
-    expect(withCniArgs(list, undefined)).toBe(list);
-    expect(() => withCniArgs(list, {})).toThrow(
+    expect(withArgs(list, {})).toBe(list);
+    expect(() => withArgs(list, asking)).toThrow(
       'network "net": plugins[0]: args: must be an object, got [1]',
     );
     const inner = network({ type: "a", args: { cni: "x" } });
-    expect(() => withCniArgs(inner, {})).toThrow(
+    expect(() => withArgs(inner, { [key]: "vm.net" })).toThrow(
       'plugins[0]: args.cni: must be an object, got "x"',
     );
+  });
+});
+
+describe("checkClaimReference()", () => {
+  const check = (claim: string) => () =>
+    checkClaimReference(selected({ "ipam-claim-reference": claim }), "ns/net");
+
+  test.each(["", "claim", "vm-1.tenantred.pod16367aacb67", "a".repeat(253)])(
+    "accepts %j",
+    (claim) => expect(check(claim)).not.toThrow(),
+  );
+
+  test.each(["vm_1", "VM", "ns/claim", "../claim", ".", "a..b", "a b"])("rejects %j", (claim) => {
+    const message = `network "ns/net": key "ipam-claim-reference": must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got ${JSON.stringify(claim)}`;
+    expect(check(claim)).toThrow(expect.objectContaining({ code: 100, message }));
   });
 });

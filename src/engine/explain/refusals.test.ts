@@ -21,7 +21,6 @@ type CallReason =
   | "Internal"
   | "InvalidEnvironmentVariables"
   | "InvalidNetns"
-  | "InvalidRequest"
   | "IoFailure"
   | "MasterMissing"
   | "NotFirstPlugin"
@@ -159,6 +158,12 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "an auxiliary chain without a directory": {
       ...config({ auxiliaryCNIChainName: "vendor" }),
       says: 'auxiliaryCNIChainName "vendor" needs a clusterNetwork that is a path',
+    },
+  },
+  InvalidRequest: {
+    "a name that no IPAMClaim can have": {
+      annotation: '[{"name":"net-a","ipam-claim-reference":"vm_1"}]',
+      says: 'network "default/net-a": key "ipam-claim-reference"',
     },
   },
   MetaPlugin: {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, expectError, network, sandbox } from "#engine/testing/engine-lab.ts";
+import { EngineLab, expectError, netns, network, sandbox } from "#engine/testing/engine-lab.ts";
 import { exited, interfaceResult } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
@@ -161,6 +161,39 @@ test("cni-args override the definition's, key by key [N-4.1.2.1.6.2b]", async ()
   lab.source.addNad("default/a", { ...network("net-a"), plugins: [plugin] });
   await lab.add(web);
   expect(lab.plugins.calls[1]?.conf.args).toEqual({ cni: { vlan: 7, queue: 2 }, other: true });
+});
+
+const claimed = (claim: string): string =>
+  JSON.stringify([{ name: "a", "ipam-claim-reference": claim }]);
+
+test("the plugins of each operation get the name of an IPAMClaim as recorded, without the pod", async () => {
+  const lab = podWith({
+    [defaultNetworkAnnotation]: claimed("vm.pod"),
+    [networksAnnotation]: claimed("vm.a"),
+  });
+  lab.config = { ...lab.config, checkDelegates: "all" };
+  lab.source.addNad("kube-system/a", network("net-d", "macvlan"));
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  await lab.add(web);
+  lab.source.removePod("default/web");
+  expect(await lab.check(web)).toMatchObject({ exitCode: 0 });
+  lab.kernel.removeNamespace(netns);
+  expect(await lab.gc([])).toMatchObject({ exitCode: 0 });
+  const claimOf = (type: string, command: string): unknown =>
+    lab.plugins.of(type, command).map(({ conf }) => (conf.args as JsonObject).cni);
+  for (const command of ["ADD", "CHECK", "DEL"]) {
+    expect(claimOf("macvlan", command)).toEqual([{ "ipam-claim-reference": "vm.pod" }]);
+    expect(claimOf("bridge", command)).toEqual([{ "ipam-claim-reference": "vm.a" }]);
+  }
+});
+
+test("a pod with a name that no IPAMClaim can have does not start, except with strictness: multus", async () => {
+  const lab = asking(claimed("vm_1"));
+  lab.source.addNad("default/a", network("net-a", "bridge"));
+  expectError(await lab.add(web), 100, /"default\/a": key "ipam-claim-reference": .*, got "vm_1"/);
+  expect(lab.plugins.calls).toEqual([]);
+  lab.config = { ...lab.config, strictness: "multus" };
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
 const isolated = { namespaceIsolation: true, globalNamespaces: ["shared"] };

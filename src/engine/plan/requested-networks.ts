@@ -5,7 +5,12 @@ import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkNamespaceAccess, mayUse } from "#npwg/isolation.ts";
-import { checkCapabilities, requestedCapabilities, withCniArgs } from "#npwg/runtime-config.ts";
+import {
+  checkCapabilities,
+  checkClaimReference,
+  requestedCapabilities,
+  withCniArgs,
+} from "#npwg/runtime-config.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import {
   defaultNetworkAnnotation,
@@ -122,8 +127,10 @@ async function resolveSelection(
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
   const network = await selectedNetwork(ctx, pod, selection);
-  if (ctx.config.strictness === "standard")
+  if (ctx.config.strictness === "standard") {
     checkCapabilities(network.list, network.capabilityArgs, network.displayName);
+    checkClaimReference(selection, network.displayName);
+  }
   return network;
 }
 
@@ -142,7 +149,7 @@ export async function selectedNetwork(
     throw new CniError("NoNetworkFound", `${message}${meantNetwork(ctx, pod, selection)}`);
   }
   const network = await networkFromNad(ctx, nad);
-  const list = withCniArgs(network.list, selection.cniArgs);
+  const list = withCniArgs(network.list, selection);
   return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
 }
 
