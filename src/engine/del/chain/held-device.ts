@@ -1,3 +1,4 @@
+import { deviceIgnoringPlugins } from "#cni/reference-plugins.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { isNothingAt } from "#engine/del/signs-of-life.ts";
@@ -12,13 +13,7 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import { type Json, objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import type { ChainToDetach } from "./chain-to-detach.ts";
-import { interfaceTypes } from "./keeps-only-interface.ts";
 import { interfaceIsPresent } from "./netns.ts";
-
-const chainedTypes = ["bandwidth", "firewall", "portmap", "tuning"];
-
-/** Plugins that ignore the device, which every plugin gets, as with Multus. */
-const leavingDevicesAlone: ReadonlySet<unknown> = new Set([...interfaceTypes, ...chainedTypes]);
 
 /** Another sandbox that may run with a device or an address. */
 export interface Holder {
@@ -118,7 +113,7 @@ export function confsOf({ conf }: RecordedAttachment): Json[] {
 /** The devices that a plugin's configuration names, if the plugin uses them. */
 function idsIn(conf: Json | undefined): string[] {
   const { type, deviceID, pciBusID, runtimeConfig } = objectOf(conf);
-  if (leavingDevicesAlone.has(type)) return [];
+  if (deviceIgnoringPlugins.has(type)) return [];
   const ids = [deviceID, pciBusID, objectOf(runtimeConfig).deviceID];
   return ids.filter((id) => typeof id === "string").filter((id) => id !== "");
 }

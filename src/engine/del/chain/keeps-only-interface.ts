@@ -1,11 +1,7 @@
+import { interfacePlugins } from "#cni/reference-plugins.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { objectOf } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
-
-/** Plugins that leave nothing but their interface, and what their IPAM plugin keeps. */
-export const interfaceTypes: ReadonlySet<string> = new Set(
-  "bridge dummy ipvlan macvlan ptp sbr tap vlan vrf".split(" "),
-);
 
 /** Keys with which they also write the node's packet filter. */
 const filterKeys: ReadonlySet<string> = new Set(["ipmasq", "macspoofchk"]);
@@ -15,5 +11,7 @@ export function keepsOnlyInterface({ type, stdin }: DelegateCall): boolean {
   // Plugins in Go read keys in either case.
   const filters = ([key, value]: [string, unknown]): boolean =>
     filterKeys.has(key.toLowerCase()) && value !== false;
-  return interfaceTypes.has(type) && !Object.entries(objectOf(parseJsonText(stdin))).some(filters);
+  return (
+    interfacePlugins.has(type) && !Object.entries(objectOf(parseJsonText(stdin))).some(filters)
+  );
 }

@@ -1,5 +1,6 @@
 import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
+import { deviceIgnoringPlugins } from "#cni/reference-plugins.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import {
@@ -16,32 +17,32 @@ import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
 
 /**
- * Gives each network that needs one its selected device, or the next of its resource, in order.
+ * Gives each network of a resource its selected device, or the next of its resource, in order.
  * `devicesInUse` are the IDs of the devices that the pod's interfaces have.
- * @throws CniError 100 when the pod has no such device, unless the configuration has such networks
- *   attached without one; CniError 11 when that is not known
+ * @throws CniError 100 when the pod has no such device, unless no plugin of the network uses one, or
+ *   the configuration has such networks attached without one; CniError 11 when that is not known
  */
 export async function assignDevices(
   ctx: PlanContext & { readonly devicesInUse: readonly string[] },
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
-  const needing = networks.filter(needsDevice);
-  if (needing.length === 0) return networks;
-  const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, needing));
+  const asking = networks.filter(asksForDevice);
+  if (asking.length === 0) return networks;
+  const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, asking));
   if (allocated === undefined) return networks;
   const pool = new DevicePool(allocated, ctx.devicesInUse);
   const devices = new Map<ResolvedNetwork, AllocatedDevice | undefined>();
-  for (const network of needing.filter(namesDevice)) {
+  for (const network of asking.filter(namesDevice)) {
     const step = () => selectedDevice(ctx, pool, network);
     devices.set(network, await attempt(ctx, step, network.displayName));
   }
-  for (const network of needing.filter((each) => !namesDevice(each))) {
+  for (const network of asking.filter((each) => !namesDevice(each))) {
     const { resourceName: resource = "" } = network;
     const device = pool.take(() => true, [resource]);
     devices.set(network, device);
-    if (device !== undefined) continue;
-    const needed = needing.filter(({ resourceName }) => resourceName === resource).length;
+    if (device !== undefined || !usesDevice(network)) continue;
+    const needed = asking.filter(({ resourceName }) => resourceName === resource).length;
     const problem = missingDevice(network, pool.count(resource), needed);
     if (ctx.config.strictness === "standard") refuse(ctx, [problem]);
     else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
@@ -80,8 +81,13 @@ function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSe
   );
 }
 
-function needsDevice(network: ResolvedNetwork): boolean {
+function asksForDevice(network: ResolvedNetwork): boolean {
   return (network.resourceName ?? "") !== "" || namesDevice(network);
+}
+
+/** For others, the resource of the definition only tells the scheduler where the network is. */
+function usesDevice({ list }: ResolvedNetwork): boolean {
+  return list.plugins.some(({ type }) => !deviceIgnoringPlugins.has(type));
 }
 
 function namesDevice({ selection }: ResolvedNetwork): boolean {

@@ -152,7 +152,7 @@ test("strictness: multus attaches without the device, as Multus does, with a war
 test("strictness: multus makes no event for a sandbox that is no pod", async () => {
   const config = { strictness: "multus" } as const;
   const lab = new EngineLab({ conf: { clusterNetwork: "main" }, config });
-  lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+  lab.source.addNad("kube-system/main", network("main", "sriov"), needs(vf));
   expect(await lab.add()).toMatchObject({ exitCode: 0 });
   expect(lab.logger.at("warn")).toEqual([expect.stringContaining("was allocated 0")]);
   expect(lab.events.recorded).toEqual([]);
@@ -203,24 +203,51 @@ test.each([
 
 test("markerResources replaces the default list [D-35]", async () => {
   const lab = labWith("marked", [new FakeDevices()], { config: { markerResources: [] } });
-  const bridge = network("net-m", "bridge");
-  lab.source.addNad("default/marked", bridge, needs("bridge.network.kubevirt.io/br1"));
+  const ovs = network("net-m", "ovs");
+  lab.source.addNad("default/marked", ovs, needs("ovs-cni.network.kubevirt.io/br1"));
   expect((await lab.add(web)).json).toMatchObject({ code: 100 });
 });
 
 test("resources that plexusd counts have no devices, whatever markerResources lists [D-35]", async () => {
   const lab = labWith("marked", [new FakeDevices()], { config: { markerResources: [] } });
-  const bridge = network("net-m", "bridge");
-  lab.source.addNad("default/marked", bridge, needs("networks.plexus.dev/default.marked"));
+  const ovs = network("net-m", "ovs");
+  lab.source.addNad("default/marked", ovs, needs("networks.plexus.dev/default.marked"));
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
+
+test.each([["macvlan", "tuning"], ["loopback"]])(
+  "a network of plugins that ignore devices is attached without one, and with one that the pod has: %s %s [D-5]",
+  async (...types) => {
+    const kubelet = new FakeDevices();
+    const lab = labWith("placed,placed", [kubelet]);
+    lab.source.addNad("default/placed", plugins(...types.map((type) => ({ type }))), needs(vf));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(devicesOf(lab)).toMatchObject({ net1: undefined, net2: undefined });
+    expect(lab.events.reasons).not.toContain("DeviceNotAllocated");
+    await lab.del(web);
+    lab.plugins.calls.length = 0;
+    kubelet.allocate(vf, pci(1));
+    expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+    expect(devicesOf(lab)).toMatchObject({ net1: pci(1), net2: undefined });
+  },
+);
+
+test.each(["sriov", "host-device", "vendor-net"])(
+  "a resource without any device, as while its device plugin restarts, fails the ADD of a chain with %s [D-5]",
+  async (type) => {
+    const lab = labWith("chained", [new FakeDevices()]);
+    lab.source.addNad("default/chained", plugins({ type: "macvlan" }, { type }), needs(vf));
+    expectError(await lab.add(web), 100, /default\/chained.*was allocated 0 of the 1/);
+    expect(lab.journal).toEqual([]);
+  },
+);
 
 test("add() fails for a sandbox without a pod if its network needs a device [D-5]", async () => {
   const lab = new EngineLab({
     conf: { clusterNetwork: "main" },
     deviceSources: [new FakeDevices().allocate(vf, pci(1))],
   });
-  lab.source.addNad("kube-system/main", network("main", "ptp"), needs(vf));
+  lab.source.addNad("kube-system/main", network("main", "sriov"), needs(vf));
   expect((await lab.add()).json).toMatchObject({ code: 100 });
 });
 
