@@ -22,13 +22,13 @@ export function inEffect(parts: MultusParts): {
   effective: Effective[];
   notes: MigrationNote[];
 } {
-  const { configurations, containers } = parts;
+  const { configurations, containers, installers } = parts;
   const files = configurations.filter(({ entry }) => entry === undefined);
   const used = containers.flatMap((container) =>
     container.kind === "thin" ? usedByThin(container, parts) : usedByThick(container, parts),
   );
   const entries = configurations.filter(({ entry }) => entry !== undefined);
-  const alone = containers.length === 0 ? withoutContainer(entries, files) : [];
+  const alone = containers.length === 0 ? withoutContainer(entries, files, installers) : [];
   const thick = containers.find(({ kind }) => kind === "thick");
   const effective = [...used, ...[...files, ...alone].map((each) => plain(each, thick?.onHost))];
   for (const each of effective) checkProvided(each, effective);
@@ -38,6 +38,7 @@ export function inEffect(parts: MultusParts): {
   return {
     effective,
     notes: [
+      ...installers,
       ...unused.map(unusedNote),
       ...inUse.flatMap(listNotes),
       ...containers.flatMap(placementNotes),
@@ -121,11 +122,12 @@ function missing(container: MultusContainer, path: string, onNode: string): Erro
 function withoutContainer(
   entries: readonly MultusConfiguration[],
   files: readonly MultusConfiguration[],
+  installers: readonly MigrationNote[],
 ): MultusConfiguration[] {
   const daemons = entries.filter(({ kind }) => kind === "daemon");
   if (files.length > 0 || (daemons.length === 1 && daemons.length === entries.length))
     return daemons;
-  const sources = entries.map(({ source }) => source).join("; ");
+  const sources = [...entries, ...installers].map(({ source }) => source).join("; ");
   throw new Error(
     `${sources}: cannot tell whether Multus uses this: its DaemonSet decides. Give the DaemonSet as well, or a node's ${confDir}/${generated}`,
   );

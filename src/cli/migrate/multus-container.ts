@@ -36,10 +36,11 @@ export function multusContainers(daemonSet: JsonObject, file: string): MultusCon
     const kind = kindOf(container, words.join(" "));
     if (kind === undefined) return [];
     const mounts = mountsOf(objectsOf(container.volumeMounts), volumes);
+    const hasScript = isScript(words) || entryAt(mounts, words[0] ?? "") !== undefined;
     return [
       {
         ...{ source, kind, placement: placementOf(podSpec) },
-        ...(isScript(words) ? { script: words.join(" ") } : { flags: parseFlags(words) }),
+        ...(hasScript ? { script: words.join(" ") } : { flags: parseFlags(words) }),
         onHost: (path) => onHost(mounts, path),
         entryAt: (path) => entryAt(mounts, path),
       },
@@ -54,11 +55,16 @@ function placementOf({ nodeSelector, affinity }: JsonObject): JsonObject {
 }
 
 /** Images start the thin entry point without a command; the thick ones have it in their tag. */
-function kindOf({ command, image }: JsonObject, text: string): MultusContainer["kind"] | undefined {
-  const isMultusImage = typeof image === "string" && /\bmultus(-cni|-thick)?([:@]|$)/.test(image);
+function kindOf(container: JsonObject, text: string): MultusContainer["kind"] | undefined {
+  const { command, name } = container;
+  const image = String(container.image);
+  // Spiderpool's container multus-cni has Spiderpool's image.
+  const isMultus = [image, String(name)].some((each) =>
+    /\bmultus(-cni|-thick)?([:@]|$)/.test(each),
+  );
   if (/\bmultus-daemon\b/.test(text)) return "thick";
   if (/\bthin_entrypoint\b|--multus-conf-file\b/.test(text)) return "thin";
-  if (!isMultusImage || (command !== undefined && !/\bentrypoint\.sh\b/.test(text))) return;
+  if (!isMultus || (command !== undefined && !/\bentrypoint\.sh\b/.test(text))) return;
   return command === undefined && /thick/.test(image) ? "thick" : "thin";
 }
 

@@ -2,13 +2,14 @@ import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject, objectOf, objectsOf, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
+import { installerNotes, ownerNotes } from "./installers.ts";
 import {
   type ConfigMapEntry,
   isDynamicNetworksController,
   type MultusContainer,
   multusContainers,
 } from "./multus-container.ts";
-import { tableKey } from "./multus-table.ts";
+import { type MigrationNote, tableKey } from "./multus-table.ts";
 
 /** One configuration of Multus, as found in a file. */
 export interface MultusConfiguration {
@@ -29,6 +30,8 @@ export interface MultusParts {
   readonly containers: readonly MultusContainer[];
   /** Where multus-dynamic-networks-controller was found. */
   readonly dynamicNetworks: readonly string[];
+  /** What would install Multus again. */
+  readonly installers: readonly MigrationNote[];
 }
 
 /** The limit of a file in characters: a ConfigMap cannot be longer. */
@@ -38,7 +41,7 @@ const maxLength = 1 << 20;
 export const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 
 /** Keys by which the thick daemon's file is recognized: no other file has them. */
-const daemonKeys = ["chrootDir", "multusConfigFile", "multusAutoconfigDir", "socketDir"];
+const daemonKeys = ["chrootDir", "multusConfigFile", "socketDir"];
 
 /**
  * Finds what a file has of Multus: a CNI conf or list, `daemon-config.json`, or ConfigMaps with
@@ -58,6 +61,10 @@ export function findMultus(text: string, file: string): MultusParts {
     ),
     containers: workloads.flatMap((each) => multusContainers(each, file)),
     dynamicNetworks: workloads.some(isDynamicNetworksController) ? [file] : [],
+    installers: [
+      ...others.flatMap(installerNotes),
+      ...workloads.filter((each) => multusContainers(each, file).length > 0).flatMap(ownerNotes),
+    ],
   };
   if (Object.values(found).some((each) => each.length > 0)) return found;
   throw new Error(
@@ -71,6 +78,7 @@ export function joinParts(parts: readonly MultusParts[]): MultusParts {
     configurations: parts.flatMap(({ configurations }) => configurations),
     containers: parts.flatMap(({ containers }) => containers),
     dynamicNetworks: parts.flatMap(({ dynamicNetworks }) => dynamicNetworks),
+    installers: parts.flatMap(({ installers }) => installers),
   };
 }
 

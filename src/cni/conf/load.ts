@@ -11,17 +11,21 @@ import {
 } from "./conf-file.ts";
 
 /**
- * Finds a network by the `name` in its configuration: first among `.conflist` files, then among
- * `.conf` and `.json` files. A broken file of another network is a warning here; libcni fails.
+ * Finds a network that `accept` takes by the `name` in its configuration: first among `.conflist`
+ * files, then among `.conf` and `.json` files. A broken file of another network is a warning here; libcni fails.
  * @throws CniError 7 when there is none; the file's own error when the network's file is broken
  */
 export async function loadNetworkByName(
-  options: LoadOptions & { readonly dir: string; readonly name: string },
+  options: LoadOptions & {
+    readonly dir: string;
+    readonly name: string;
+    accept?(list: NetConfList): boolean;
+  },
 ): Promise<NetConfList> {
-  const { name } = options;
+  const { name, accept = () => true } = options;
   validateNetworkName(name);
   const order = [["conflist"], ["conf", "json"]];
-  return await search({ ...options, order, accept: (list) => list.name === name });
+  return await search({ ...options, order, accept: (l) => l.name === name && accept(l) });
 }
 
 /** Loads the network of a file; its extension says which form it has. @throws CniError 5, 6, 7 */

@@ -38,6 +38,14 @@ test("clusterNetwork may be a definition without a config, whose name is then se
   expect(lab.publisher.status("default/web")).toMatchObject([{ name: "kube-system/flannel" }]);
 });
 
+test("a network on disk is the primary CNI's, not Plexus's list of the same name", async () => {
+  const lab = labWith({ clusterNetwork: "flannel", confDir: "/etc/cni/net.d" });
+  lab.files.write("/etc/cni/net.d/00-plexus.conflist", network("flannel", "plexus"));
+  lab.files.write("/etc/cni/net.d/10-x.conflist", network("flannel", "ptp"));
+  expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log()).toEqual(["ptp ADD eth0"]);
+});
+
 test("clusterNetwork names a CNI network on disk if there is no source of definitions", async () => {
   const lab = new EngineLab({ noSource: true, conf: { clusterNetwork: "flannel" } });
   lab.files.write(`${confDir}/10-x.conflist`, network("flannel", "ptp"));

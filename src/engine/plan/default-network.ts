@@ -157,7 +157,9 @@ async function listAtPath(ctx: LookupContext, path: string): Promise<NetConfList
 async function listByName(ctx: LookupContext, name: string): Promise<NetConfList> {
   const { confDir: dir } = ctx.config;
   const hint = unseenPathHint(ctx.deps.confFiles, dir);
-  if (hint === "") return loadNetworkByName({ dir, name, ...loadOptions(ctx) });
+  // Where `confDir` is the runtime's directory, Plexus's own list has the primary CNI's name.
+  const accept = ({ plugins }: NetConfList): boolean => plugins[0]?.type !== "plexus";
+  if (hint === "") return loadNetworkByName({ dir, name, accept, ...loadOptions(ctx) });
   const message = `no net configuration with name "${name}" in ${dir}, which does not exist${hint}`;
   throw new CniError("MissingConfiguration", message);
 }
