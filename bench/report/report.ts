@@ -4,21 +4,25 @@ import { countTable, diskTable, memoryTable, requestTable, sizeTable } from "./c
 import { ownerTable } from "./flame-chart.ts";
 import { caseTable, firstCalls } from "./times.ts";
 
-/** Contenders that only developers of Plexus compare with. The page has them in its charts. */
-const ofDevelopers = new Set(["floor", "floor with duties", "floor of standalone"]);
-/** Cases of the charts alone: without real plugins, or with the result of another one. */
-const charted = new Set(["noop", "real-pause", "crowd"]);
+/** Contenders that the page has in its charts alone. */
+const ofCharts = new Set([
+  ...["floor", "floor with duties", "floor of standalone"],
+  "Plexus, status after",
+]);
+/** Cases that the page leaves out: without real plugins, or with the result of another one. */
+const leftOut = new Set(["noop", "real-pause", "crowd", "real-100"]);
 
 /** The results as Markdown, for the page. */
 export function pageReport(results: Results): string {
   const rowsOf = <T extends { readonly name: string }>(rows: readonly T[]): T[] =>
-    rows.filter(({ name }) => !ofDevelopers.has(name));
+    rows.filter(({ name }) => !ofCharts.has(name));
   return measuredTables({
     ...results,
     cases: results.cases
-      .filter(({ id }) => !charted.has(id))
+      .filter(({ id }) => !leftOut.has(id))
       .map((each) => ({ ...each, rows: rowsOf(each.rows) })),
     disk: rowsOf(results.disk),
+    memory: results.memory.filter(({ contender }) => !ofCharts.has(contender)),
   });
 }
 

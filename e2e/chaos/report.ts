@@ -74,13 +74,13 @@ function contenderTable(found: readonly ContenderRuns[]): string {
   const faults = found.flatMap(({ name, runs }) =>
     faultsThatHappened(runs).map((each) => ({ ...each, column: name })),
   );
-  const cell = ({ runs, leaking }: Cell): string => (runs === 0 ? "" : `${runs} / ${leaking}`);
+  const cell = ({ runs, leaking }: Cell): string => (runs === 0 ? "" : `${runs}/${leaking}`);
   const row = (name: string, count: (runs: readonly Run[]) => number | string): string[] => [
     name,
     ...found.map(({ runs }) => `${count(runs)}`),
   ];
   const sums = [
-    row("all runs", (runs) => `${runs.length} / ${runs.filter(isLeaking).length}`),
+    row("all runs", (runs) => `${runs.length}/${runs.filter(isLeaking).length}`),
     row("runs that left more than its own files", (runs) => runs.filter(leavesNetwork).length),
     row("runs with a call that was never answered", (runs) => runs.filter(hasUnanswered).length),
   ];

@@ -85,12 +85,11 @@ function table(columns: readonly Column[], kind: Finding["kind"]): string {
   const products = [...Map.groupBy(columns, ({ name }) => productOf(name))];
   const names = products.map(([product]) => product);
   const listed = (columns[0]?.findings ?? []).filter((each) => each.kind === kind);
-  const hasLevels = listed.some(({ level }) => level !== "none");
   const rows = listed.map(({ id, level, text }) => {
     const cells = products.map(([product, own]) => verdictOf(id, product, own));
-    return [id, ...(hasLevels ? [level] : []), text.replaceAll("|", "\\|"), ...cells];
+    return [level === "none" ? id : `${id} ${level}`, text.replaceAll("|", "\\|"), ...cells];
   });
-  const head = ["requirement", ...(hasLevels ? ["level"] : []), "what it says", ...names];
+  const head = ["requirement", "what it says", ...names];
   const lines = [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
   return `${titles[kind]}\n\n${lines.join("\n")}`;
 }

@@ -84,7 +84,7 @@ export function renderPage(
 ): string {
   const requirements = readRequirements(root, specification);
   const { page, isListed = false } = specification;
-  const said = isListed ? [] : ["Level", "What it says"];
+  const said = isListed ? [] : ["What it says"];
   const columns = ["Requirement", ...said, "Tests"];
   const proofOf = (requirement: Requirement): string => proof(requirement, tests, dirname(page));
   const rows = isListed
@@ -94,7 +94,7 @@ export function renderPage(
       ])
     : requirements.map((requirement) => {
         const { id, level, side = "", text } = requirement;
-        return [id, `${level} ${side}`.trimEnd(), text, proofOf(requirement)];
+        return [`${id} ${level} ${side}`.trimEnd(), text, proofOf(requirement)];
       });
   const head = [columns, columns.map(() => "---")];
   const table = [...head, ...rows.map((row) => row.map(cell))].map(

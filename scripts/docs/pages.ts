@@ -36,11 +36,11 @@ function pluginCells(): Table {
 /** Sentences of the metrics' help become cells. */
 function metricCells(): Table {
   const rows = Object.entries<MetricRow>(metricTable).map(([name, { labelNames = [], help }]) => {
-    const labels = labelNames.map((label) => `\`${label}\``).join(", ");
-    return [`\`${name}\``, labels, `${help.charAt(0).toLowerCase()}${help.slice(1, -1)}`];
+    const labels = labelNames.length === 0 ? "" : `{${labelNames.join(",")}}`;
+    return [`\`${name}${labels}\``, `${help.charAt(0).toLowerCase()}${help.slice(1, -1)}`];
   });
-  const ofProcess = ["`process_…`, `nodejs_…`", "", "memory, CPU, descriptors, event loop"];
-  return [["metric", "labels", "meaning"], ...rows, ofProcess];
+  const ofProcess = ["`process_…`, `nodejs_…`", "memory, CPU, descriptors, event loop"];
+  return [["metric{labels}", "meaning"], ...rows, ofProcess];
 }
 
 /** The page with these tables instead of its tables with the same columns. */

@@ -32,7 +32,7 @@ test("README.md fits on two screens, and has one picture", () => {
 
 test("README.md compares what the fault matrix left", () => {
   const [plexus, thin, thick] = row(read("docs/operations/reliability.md"), "all runs").map(
-    (cell) => cell.split(" / ").map((count) => Number(count).toLocaleString("en")),
+    (cell) => cell.split("/").map((count) => Number(count).toLocaleString("en")),
   );
   expect(row(readme, "resources left on the node")).toEqual([
     `thin: in ${thin?.[1]} of ${thin?.[0]} runs; thick: in ${thick?.[1]} of ${thick?.[0]}`,
