@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { requirements as multiNetwork } from "../../e2e/npwg-conformance/requirements/all.ts";
-import { withSection, wrapParagraph } from "../../e2e/support/markdown.ts";
+import { withSection, wrapItem, wrapParagraph } from "../../e2e/support/markdown.ts";
 import type { ProvingTest } from "./test-names.ts";
 
 /** A specification whose requirements are numbered. */
@@ -84,23 +84,20 @@ export function renderPage(
 ): string {
   const requirements = readRequirements(root, specification);
   const { page, isListed = false } = specification;
-  const said = isListed ? [] : ["What it says"];
-  const columns = ["Requirement", ...said, "Tests"];
   const proofOf = (requirement: Requirement): string => proof(requirement, tests, dirname(page));
-  const rows = isListed
-    ? [...Map.groupBy(requirements, proofOf)].map(([proven, of]) => [
-        of.map(({ id }) => id).join(", "),
-        proven,
-      ])
-    : requirements.map((requirement) => {
-        const { id, level, side = "", text } = requirement;
-        return [`${id} ${level} ${side}`.trimEnd(), text, proofOf(requirement)];
-      });
-  const head = [columns, columns.map(() => "---")];
-  const table = [...head, ...rows.map((row) => row.map(cell))].map(
-    (row) => `| ${row.join(" | ")} |`,
-  );
-  const section = `${wrapParagraph(summary(requirements))}\n\n${table.join("\n")}`;
+  const lines = isListed
+    ? [...Map.groupBy(requirements, proofOf)].map(([proven, of]) =>
+        wrapItem(`${of.map(({ id }) => id).join(", ")}: ${cell(proven)}`),
+      )
+    : [
+        ["Requirement", "What it says", "Tests"],
+        ["---", "---", "---"],
+        ...requirements.map((requirement) => {
+          const { id, level, side = "", text } = requirement;
+          return [`${id} ${level} ${side}`.trimEnd(), text, proofOf(requirement)].map(cell);
+        }),
+      ].map((row) => `| ${row.join(" | ")} |`);
+  const section = `${wrapParagraph(summary(requirements))}\n\n${lines.join("\n")}`;
   return withSection(readFileSync(join(root, page), "utf8"), "tests", section);
 }
 
