@@ -1,59 +1,48 @@
 import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
 import type { MigrationNote } from "./multus-table.ts";
 
-/** What installs Multus by an object: whether that object does, and how to end it. */
-interface Installer {
-  readonly installsMultus: (object: JsonObject) => boolean;
-  readonly remedy: string;
-}
+const ofRke2 =
+  "run `kubectl -n kube-system edit helmchartconfig rke2-multus`, and set `failurePolicy: abort`, and `manifests: {daemonSet: false}` in `valuesContent`";
 
-const helmChartConfig: Installer = {
-  installsMultus: ({ metadata }) => objectOf(metadata).name === "rke2-multus",
-  remedy:
-    "run `kubectl -n kube-system edit helmchartconfig rke2-multus`, and set `failurePolicy: abort`, and `manifests: {daemonSet: false}` in `valuesContent`",
-};
-
-const installers: ReadonlyMap<unknown, Installer> = new Map([
+/** How to have what a kind of object installs no longer include Multus. */
+const remedies: ReadonlyMap<unknown, (name: unknown) => string> = new Map([
   [
     "NicClusterPolicy",
-    {
-      installsMultus: ({ spec }) => "multus" in objectOf(objectOf(spec).secondaryNetwork),
-      remedy: patch("nicclusterpolicy nic-cluster-policy", { secondaryNetwork: { multus: null } }),
-    },
+    patch("nicclusterpolicy nic-cluster-policy", { secondaryNetwork: { multus: null } }),
   ],
   [
     "NetworkAddonsConfig",
-    {
-      installsMultus: ({ spec }) => "multus" in objectOf(spec),
-      remedy: patch("networkaddonsconfig cluster", { multus: null, multusDynamicNetworks: null }),
-    },
+    patch("networkaddonsconfig cluster", { multus: null, multusDynamicNetworks: null }),
   ],
-  ["HelmChart", helmChartConfig],
-  ["HelmChartConfig", helmChartConfig],
+  ["HelmChart", ofRelease],
+  ["HelmChartConfig", ofRelease],
 ]);
 
-function patch(object: string, spec: Json): string {
-  return `run \`kubectl patch ${object} --type merge -p '${JSON.stringify({ spec })}'\``;
+function patch(object: string, spec: Json): () => string {
+  return () => `run \`kubectl patch ${object} --type merge -p '${JSON.stringify({ spec })}'\``;
 }
 
-/** A note for an operator's object that has Multus installed. */
-export function installerNotes(object: JsonObject): MigrationNote[] {
-  const installer = installers.get(object.kind);
-  if (installer?.installsMultus(object) !== true) return [];
-  return [note(`${object.kind} ${objectOf(object.metadata).name}`, installer.remedy)];
+function ofRelease(name: unknown): string {
+  return name === "rke2-multus" ? ofRke2 : "switch Multus off in its values";
+}
+
+/** A note for an operator's object that has Multus installed: by its name, its chart, or a key. */
+export function installerNotes({ kind, metadata, spec }: JsonObject): MigrationNote[] {
+  const { name } = objectOf(metadata);
+  const remedy = remedies.get(kind);
+  if (remedy === undefined || !/"(rke2-)?multus"/.test(JSON.stringify([name, spec]))) return [];
+  return [note(`${kind} ${name}`, remedy(name))];
 }
 
 /** Notes for what restores a DaemonSet of Multus: operators' objects, and its Helm release. */
 export function ownerNotes({ metadata }: JsonObject): MigrationNote[] {
   const { ownerReferences, annotations } = objectOf(metadata);
   const owners = objectsOf(ownerReferences).map(({ kind, name }) =>
-    note(`${kind} ${name}`, installers.get(kind)?.remedy ?? "remove Multus from it"),
+    note(`${kind} ${name}`, remedies.get(kind)?.(name) ?? "remove Multus from it"),
   );
   const { "meta.helm.sh/release-name": release } = objectOf(annotations);
   if (release === undefined) return owners;
-  const isRke2 = release === "rke2-multus";
-  const remedy = isRke2 ? helmChartConfig.remedy : "switch Multus off in its values";
-  return [...owners, note(`Helm release ${release}`, remedy)];
+  return [...owners, note(`Helm release ${release}`, ofRelease(release))];
 }
 
 function note(source: string, remedy: string): MigrationNote {

@@ -137,6 +137,10 @@ test.each([
     [["HelmChartConfig rke2-multus", helmChartConfig]],
   ],
   [object("HelmChartConfig", "rke2-canal", {}), undefined],
+  [
+    object("HelmChart", "networks", { chart: "rke2-multus" }),
+    [["HelmChart networks", "switch Multus off in its values"]],
+  ],
   [object("toString", "x", {}), undefined],
 ])("an operator's object may be in another file: %s", (text, owners) => {
   const files = [manifest("upstream-thin"), text];
