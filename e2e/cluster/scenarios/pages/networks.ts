@@ -10,7 +10,7 @@ import { repositoryRoot } from "../../../support/paths.ts";
 import { run } from "../../machine/run.ts";
 import { podImage } from "../target/images.ts";
 import type { Scene } from "../target/scene.ts";
-import { isGiven, ownCluster, skipGiven } from "../target/target.ts";
+import { eventually, isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { startPageDevices } from "./page-devices.ts";
 import { bridgesOf, expectShown, isForGuest, notRun, type Step, stepsOf } from "./steps.ts";
 import { loadWhereabouts, prepareWhereabouts } from "./whereabouts.ts";
@@ -54,6 +54,7 @@ export function networkPageScenarios(scene: () => Scene): void {
       expect(notRun(sections.flat(), "yaml")).toEqual([]);
       try {
         for (const blocks of sections) await runSection(scene(), blocks, directory.path);
+        await expectReconciled(scene());
       } finally {
         await removeRecipes(scene(), sections.flat(), directory.path);
       }
@@ -94,6 +95,22 @@ async function runStep(scene: Scene, { info, text }: Step, cwd: string): Promise
   const plugins = `PATH=$PATH:${join(repositoryRoot, "deploy")}`;
   const script = ["-euo", "pipefail", "-c", `${plugins}\n${text}`];
   return run(ownCluster(scene).administratorCommand("bash", ...script), { cwd });
+}
+
+/** Waits until whereabouts's reconciler has freed an address of a pod that does not exist, and kept the others. */
+async function expectReconciled({ target }: Scene): Promise<void> {
+  const system = "--namespace=kube-system";
+  const pool = ["ippools.whereabouts.cni.cncf.io", "10.70.8.0-24", system, "--type=merge"] as const;
+  const every = JSON.stringify({ data: { "cron-expression": "* * * * *" } });
+  await target.kubectl("patch", "configmap", "whereabouts-config", system, `--patch=${every}`);
+  const orphan = { 99: { id: "gone", ifname: "net1", podref: "default/gone" } };
+  const patch = JSON.stringify({ spec: { allocations: orphan } });
+  await target.kubectl("patch", ...pool, `--patch=${patch}`);
+  await target.kubectl("rollout", "restart", "deployment/whereabouts-reconciler", system);
+  await eventually("the reconciler has freed the address", async () => {
+    const path = "--output=jsonpath={.spec.allocations.*.podref}";
+    return (await target.kubectl("get", ...pool.slice(0, 3), path)) === "default/reserved";
+  });
 }
 
 /** Deletes what the page made, pods first, and what the plugins leave: bridges, whereabouts's files. */

@@ -6,8 +6,7 @@ import { prepareTools } from "../../kubernetes/tools.ts";
 import { builtModule } from "../../machine/go-module.ts";
 import { writeImageOnBusybox } from "../../machine/images.ts";
 
-/** The newest release that Go's checksum database has. */
-const version = "v0.8.0";
+const version = "v0.9.4";
 
 /** The image that docs/user/networks.md installs. */
 const reference = `ghcr.io/k8snetworkplumbingwg/whereabouts:${version}`;
@@ -20,9 +19,13 @@ export async function prepareWhereabouts(): Promise<string> {
   return builtModule({
     name: "whereabouts",
     module: `github.com/k8snetworkplumbingwg/whereabouts@${version}`,
-    programs: { whereabouts: "./cmd", "ip-control-loop": "./cmd/controlloop" },
+    programs: {
+      whereabouts: "./cmd",
+      "ip-control-loop": "./cmd/controlloop",
+      "ip-reconciler": "./cmd/reconciler",
+    },
     keep: ["doc", "script"],
-    scripts: ["script/install-cni.sh"],
+    scripts: ["script"],
   });
 }
 
@@ -31,10 +34,11 @@ export async function loadWhereabouts({ node }: Cluster): Promise<void> {
   const [{ busybox }, built] = await Promise.all([prepareTools(), prepareWhereabouts()]);
   await using directory = await mkdtempDisposable(join(tmpdir(), "plexus-whereabouts-"));
   const archive = join(directory.path, "whereabouts.tar");
-  const files = {
-    whereabouts: join(built, "whereabouts"),
-    "ip-control-loop": join(built, "ip-control-loop"),
-    "install-cni.sh": join(built, "script/install-cni.sh"),
-  };
+  const programs = ["whereabouts", "ip-control-loop", "ip-reconciler"];
+  const scripts = ["install-cni.sh", "lib.sh", "token-watcher.sh"];
+  const files = Object.fromEntries([
+    ...programs.map((name) => [name, join(built, name)]),
+    ...scripts.map((name) => [name, join(built, "script", name)]),
+  ]);
   await node.loadImage(await writeImageOnBusybox(busybox, { reference, archive, files }));
 }
