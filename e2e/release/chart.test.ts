@@ -108,6 +108,7 @@ describe("the chart renders the same objects as kustomize", () => {
     ["referencePlugins", { referencePlugins: { enabled: true } }, ["overlays/reference-plugins"]],
     ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
     ["sandboxes", { sandboxes: { enabled: true } }, ["base", "overlays/sandboxes"]],
+    ["dhcp", { dhcp: { enabled: true } }, ["base", "overlays/dhcp"]],
     [
       "monitoring",
       { metrics: { enabled: true, monitoring: true } },
@@ -152,10 +153,12 @@ describe("the chart's values", () => {
     expect(await imagesOf({ repository, tag: "v1", digest })).toEqual([`${repository}@${digest}`]);
   });
 
-  test.each(flavours)("choose the image with $standalone and $plugins", async (flavour) => {
+  test.each(
+    flavours.flatMap((each) => ["referencePlugins", "dhcp"].map((needs) => ({ ...each, needs }))),
+  )("choose the image with $standalone and $plugins for $needs", async (flavour) => {
     const choice = {
       flavour: flavour.standalone ? "thin" : "thick",
-      referencePlugins: { enabled: flavour.plugins },
+      [flavour.needs]: { enabled: flavour.plugins },
     };
     const imageOf = async (image: object): Promise<string | undefined> => {
       const text = JSON.stringify(await renderChart({ values: { ...choice, image } }));
@@ -275,14 +278,15 @@ describe("the chart's values", () => {
   });
 
   test("add affinity to what keeps every pod off virtual nodes, or replace its terms", async () => {
-    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const on = { enabled: true };
+    const additions = { agent: on, dhcp: on, sandboxes: on };
     const affinitiesOf = async (affinity: object): Promise<object[]> => {
       const all = await renderChart({ values: { ...additions, affinity }, hooks: true });
       const isPlaced = ({ kind }: Manifest): boolean => ["DaemonSet", "Job"].includes(kind);
       return all.filter(isPlaced).map(({ spec }) => spec.template.spec.affinity);
     };
     const [first, ...others] = await affinitiesOf({ podAffinity: { x: 1 } });
-    expect(others).toEqual([first, first, first, first]);
+    expect(others).toEqual([first, first, first, first, first]);
     expect(first).toMatchObject({ podAffinity: { x: 1 } });
     expect(JSON.stringify(first)).toContain('"eks.amazonaws.com/compute-type"');
     const terms = [{ matchExpressions: [{ key: "pool", operator: "In", values: ["a"] }] }];
@@ -302,10 +306,11 @@ describe("the chart's values", () => {
       extraEnv: [{ name: "HTTPS_PROXY", value: "http://proxy:3128" }],
     };
     const updateStrategy = { type: "OnDelete" };
-    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const on = { enabled: true };
+    const additions = { agent: on, dhcp: on, sandboxes: on };
     const values = { ...pods, ...metadata, ...containers, ...additions, updateStrategy };
     const made = (await renderChart({ values })).filter(({ kind }) => kind === "DaemonSet");
-    expect(made).toHaveLength(3);
+    expect(made).toHaveLength(4);
     for (const { spec } of made) {
       expect(spec.template).toMatchObject({
         metadata: { annotations: metadata.podAnnotations, labels: metadata.podLabels },
@@ -405,6 +410,7 @@ describe("the chart's values", () => {
       "metrics",
       "agent",
       "sandboxes",
+      "dhcp",
       "startupTaint",
       "networkPlacement",
       "deviceCheckpoint",

@@ -6,7 +6,7 @@ version=v1.10.0
 out=${1:?usage: scripts/image/reference-plugins.sh DIRECTORY}
 module=github.com/containernetworking/plugins
 packages=()
-for name in ipam/{host-local,static} main/{bridge,dummy,host-device,ipvlan,loopback,macvlan,ptp,tap,vlan} \
+for name in ipam/{dhcp,host-local,static} main/{bridge,dummy,host-device,ipvlan,loopback,macvlan,ptp,tap,vlan} \
   meta/{bandwidth,firewall,portmap,sbr,tuning,vrf}; do
   packages+=("$module/plugins/$name@$version")
 done

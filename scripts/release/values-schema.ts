@@ -68,6 +68,7 @@ export function valuesSchema(): string {
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
       referencePlugins: closed({ enabled }),
+      dhcp: closed({ enabled }),
       resources,
       initResources: resources,
       extraEnv: listOf({

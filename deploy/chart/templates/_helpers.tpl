@@ -51,7 +51,7 @@ the pre-delete hook would uninstall Plexus.
 {{/* The suffix of the image's tag: what the values need the image to contain. */}}
 {{- define "plexus.imageSuffix" -}}
 {{- if eq .Values.flavour "thin" }}-standalone{{ end -}}
-{{- if .Values.referencePlugins.enabled }}-plugins{{ end -}}
+{{- if or .Values.referencePlugins.enabled .Values.dhcp.enabled }}-plugins{{ end -}}
 {{- end -}}
 
 {{/* The image: the values', else the release's with this suffix, by its digest if files/digests.yaml has it. */}}

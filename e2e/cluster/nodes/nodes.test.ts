@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { plexusLogs } from "../scenarios/target/plexus.ts";
+import { dhcpScenarios } from "./dhcp.ts";
 import { handBackScenarios } from "./hand-back.ts";
 import { inventoryScenarios } from "./inventory.ts";
 import { joinScenarios } from "./joining.ts";
@@ -32,6 +33,7 @@ describe("a cluster of two nodes", () => {
 
   labelScenarios(lab);
   networkScenarios(lab);
+  dhcpScenarios(lab);
   networkTestScenarios(lab);
   inventoryScenarios(lab);
   updateScenarios(lab);

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
 import { sandboxListPath } from "#cri/sandbox-list-file.ts";
+import { engineKeys } from "#engine/config-keys.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
 import { cniDeviceInfoDir } from "#npwg/device-info.ts";
@@ -25,6 +26,7 @@ const agent = loadManifests(readFileSync(`${root}deploy/overlays/agent/daemonset
 const sandboxes = loadManifests(
   readFileSync(`${root}deploy/overlays/sandboxes/daemonset.yaml`, "utf8"),
 );
+const dhcp = loadManifests(readFileSync(`${root}deploy/overlays/dhcp/daemonset.yaml`, "utf8"));
 const crdText = readFileSync(`${root}crds/network-attachment-definitions.yaml`, "utf8");
 const installSpec = byKind("DaemonSet", install).spec.template.spec;
 const podSpecs: [string, PodSpec][] = [
@@ -54,6 +56,7 @@ test("the pods of these DaemonSets and of a Job tolerate all taints", () => {
     "DaemonSet in install.yaml",
     ...Array.from({ length: 3 }, () => "DaemonSet in migration/daemonsets.yaml"),
     "DaemonSet in overlays/agent/daemonset.yaml",
+    "DaemonSet in overlays/dhcp/daemonset.yaml",
     "DaemonSet in overlays/sandboxes/daemonset.yaml",
     "DaemonSet in uninstall/daemonset.yaml",
     "Job in uninstall/hook.yaml",
@@ -351,6 +354,38 @@ test("only the pod that lists sandboxes mounts the runtime's socket, and it has 
   expect(container.securityContext).toEqual(installSpec.containers[0].securityContext);
   const mounted = installSpec.volumes.map(({ name }) => hostPathOf(installSpec, name) ?? "");
   expect(mounted.filter((path) => /containerd|crio/.test(path) || path === "/run")).toEqual([]);
+});
+
+test("the daemon of the plugin dhcp has four capabilities, limits, no token, and survives an upgrade of Plexus", () => {
+  const { updateStrategy, template } = byKind("DaemonSet", dhcp).spec;
+  expect(updateStrategy).toEqual({ type: "OnDelete" });
+  const { spec } = template;
+  const [container] = spec.containers;
+  expect(spec).toMatchObject({ automountServiceAccountToken: false, hostNetwork: true });
+  expect(spec.hostPID ?? false).toBe(false);
+  expect(container.securityContext).toEqual({
+    ...installSpec.containers[0].securityContext,
+    capabilities: {
+      drop: ["ALL"],
+      add: ["SYS_ADMIN", "NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"],
+    },
+  });
+  const amounts = { cpu: expect.any(String), memory: expect.any(String) };
+  expect(container.resources).toEqual({ requests: amounts, limits: amounts });
+  expect(
+    container.volumeMounts?.map(({ name, ...mount }) => [hostPathOf(spec, name), mount]),
+  ).toEqual([
+    ["/run/cni", { mountPath: "/run/cni" }],
+    ...["/run/netns", "/var/run/netns"].map((mountPath) => {
+      return ["/run/netns", { mountPath, mountPropagation: "HostToContainer", readOnly: true }];
+    }),
+  ]);
+});
+
+test("the daemon of the plugin dhcp gives up before Plexus ends the plugin", () => {
+  const { args = [] } = byKind("DaemonSet", dhcp).spec.template.spec.containers[0];
+  const [, seconds] = /^-resendtimeout=(\d+)s$/.exec(args.at(-1) ?? "") ?? [];
+  expect(Number(seconds) * 1000).toBeLessThan(engineKeys.delegateTimeoutMs.default);
 });
 
 test("the CRD is structural and has the specification's names", () => {

@@ -19,6 +19,7 @@ const errors: readonly [message: string, finding: string][] = [
     "error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: no such file or directory",
     "PluginDaemonUnavailable",
   ],
+  ["error calling DHCP.Allocate: no more tries", "PluginTimeout"],
   ['unknown macvlan mode: "brigde"', "InvalidNetworkConfig"],
   ["RangeStart 10.78.0.5 not in network 10.77.0.0/24", "InvalidNetworkConfig"],
   ["failed to create ipvlan: operation not supported", "KernelSupport"],

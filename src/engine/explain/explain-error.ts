@@ -78,7 +78,13 @@ export const pluginErrors: readonly PluginError[] = [
   {
     finding: "PluginDaemonUnavailable",
     words: ["dial unix"],
-    step: "start the plugin's daemon on this node, which listens on the socket that the message names (of the plugin dhcp: dhcp daemon)",
+    step: "start the plugin's daemon on this node, which listens on the socket that the message names (of the plugin dhcp: deploy/overlays/dhcp)",
+  },
+  {
+    // Of the daemon of the plugin dhcp.
+    finding: "PluginTimeout",
+    words: ["no more tries"],
+    step: "no DHCP server has answered: check that one serves this network, and has free addresses",
   },
   {
     finding: "MasterMissing",

@@ -1,4 +1,4 @@
-import { cp, mkdtempDisposable, readFile } from "node:fs/promises";
+import { cp, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { networksAnnotation, parseNetworkSelections } from "#npwg/selection/sele
 import { type CodeBlock, codeBlocks } from "../../../support/markdown.ts";
 import { repositoryRoot } from "../../../support/paths.ts";
 import { run } from "../../machine/run.ts";
-import { podImage } from "../target/images.ts";
+import { otherImages, podImage, writeOtherImage } from "../target/images.ts";
 import type { Scene } from "../target/scene.ts";
 import { eventually, isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { startPageDevices } from "./page-devices.ts";
@@ -27,6 +27,14 @@ const read = (): Promise<string> => readFile(join(repositoryRoot, "docs/user/net
 const replaced = (text: string): string =>
   text.replaceAll("busybox:1.37", podImage).replaceAll('"type": "sriov"', '"type": "link-device"');
 
+/** Copies deploy/, with the image that has the reference plugins. */
+async function copyDeploy(to: string): Promise<void> {
+  await cp(join(repositoryRoot, "deploy"), to, { recursive: true, verbatimSymlinks: true });
+  const file = join(to, "image/kustomization.yaml");
+  const [, tag = ""] = otherImages.plugins.split(":");
+  await writeFile(file, (await readFile(file, "utf8")).replace("newTag: dev", `newTag: ${tag}`));
+}
+
 /** Runs the recipes of docs/user/networks.md. Those of one section are applied together, then checked. */
 export function networkPageScenarios(scene: () => Scene): void {
   describe("docs/user/networks.md", () => {
@@ -35,7 +43,9 @@ export function networkPageScenarios(scene: () => Scene): void {
     beforeAll(async () => {
       if (isGiven) return;
       devices = await startPageDevices(scene());
+      const { node, directory } = ownCluster(scene());
       await loadWhereabouts(ownCluster(scene()));
+      await node.loadImage(await writeOtherImage("plugins", directory));
       await scene().remember();
     });
 
@@ -49,6 +59,7 @@ export function networkPageScenarios(scene: () => Scene): void {
       await using directory = await mkdtempDisposable(join(tmpdir(), "plexus-networks-"));
       const doc = join(await prepareWhereabouts(), "doc");
       await cp(doc, join(directory.path, "whereabouts/doc"), { recursive: true });
+      await copyDeploy(join(directory.path, "deploy"));
       const sections = (await read()).split(/^(?=## )/m).map((text) => codeBlocks(replaced(text)));
       expect(notRun(sections.flat(), "sh")).toEqual([expect.stringMatching("^git clone")]);
       expect(notRun(sections.flat(), "yaml")).toEqual([]);
@@ -125,6 +136,7 @@ async function removeRecipes(
   const stdin = scene.target.kubectlCommand("delete", "-f-", ...ignore);
   await run(stdin, { input: yaml.join("---\n") });
   await scene.target.kubectl("delete", "-f", join(cwd, "whereabouts/doc/crds"), ...ignore);
+  await scene.target.kubectl("delete", "-k", join(cwd, "deploy/overlays/dhcp"), ...ignore);
   await scene.target.inNode([
     "rm",
     "-rf",
