@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks what building (`build`), building the reference plugins (`plugins`), the demo (`demo`), testing (`test`), the
-# test cluster (`cluster`), Docker (`docker`), a release (`release`), the benchmark (`bench`) or fresh systems (`fresh`)
-# need, and installs missing Debian packages. It installs no recommended packages, so each package is listed here.
+# test cluster (`cluster`), an enforcer of network policies (`policies`), Docker (`docker`), a release (`release`), the
+# benchmark (`bench`) or fresh systems (`fresh`) need, and installs missing Debian packages. It installs no recommended
+# packages, so each package is listed here.
 set -euo pipefail
 
 missing=()
@@ -31,7 +32,7 @@ can_install() { command -v apt-get && [ "$(id -u)" = 0 ]; }
 # prints the size that this costs.
 shim_cc() { command -v musl-gcc || { ! can_install && static_cc; }; }
 
-case ${1:?build, plugins, demo, test, cluster, docker, release, bench or fresh} in
+case ${1:?build, plugins, demo, test, cluster, policies, docker, release, bench or fresh} in
 build)
   need musl-tools shim_cc
   need gcc command -v cc
@@ -81,9 +82,12 @@ bench)
   need strace command -v strace
   [ "${BENCH_PEERS:-}" = none ] || [ -n "${BENCH_MULTUS:-}" ] || need golang command -v go
   ;;
-fresh)
+fresh | policies)
   need mmdebstrap command -v mmdebstrap
   need util-linux command -v unshare
+  ;;&
+policies)
+  need jq command -v jq
   ;;
 esac
 

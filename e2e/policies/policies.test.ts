@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster/kubernetes/cluster.ts";
 import { SlowApi } from "../cluster/kubernetes/slow-api.ts";
+import { installMultus, loadMultusImages } from "../cluster/scenarios/pages/multus.ts";
 import { writePlexusImage } from "../cluster/scenarios/target/images.ts";
 import { home } from "../cluster/scenarios/target/objects.ts";
 import { installPlexus, restartPlexus, writeConfig } from "../cluster/scenarios/target/plexus.ts";
@@ -11,10 +12,33 @@ import { poll } from "../support/wait.ts";
 import { Enforcer } from "./enforcer.ts";
 
 /** How late the API server passes a PATCH of a pod on. */
-const delaysMs = [500, 4000];
+const delaysMs = [500, 1000, 4000];
 
 const enforcer = await Enforcer.find();
 const cases = await enforcer.cases();
+
+/** The results with Multus, by the file of cases. */
+const ofMultus = new Map<string, string[]>();
+
+describe("multi-networkpolicy-nftables with Multus", () => {
+  let cluster: Cluster | undefined;
+
+  beforeAll(async () => {
+    cluster = await startCluster();
+    await loadMultusImages(cluster);
+    await installMultus(cluster, "thick");
+    await enforcer.install(cluster);
+  });
+
+  afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+  test.each(cases)("its own cases pass: %s", async (name) => {
+    if (cluster === undefined) throw new Error("the cluster could not be started");
+    const output = await enforcer.run(cluster, name);
+    ofMultus.set(name, resultsOf(output));
+    expectPassed(output);
+  });
+});
 
 /** Denies what comes in on the network `guarded`. */
 const policy = {
@@ -70,10 +94,10 @@ describe("multi-networkpolicy-nftables, which reads a pod's network-status once"
       expect(seconds).toBeLessThan(10);
     });
 
-    test.each(cases)("its own cases pass: %s", async (name) => {
+    test.each(cases)("its own cases pass, as many as with Multus: %s", async (name) => {
       const output = await enforcer.run(started(), name);
-      expect(output).toMatch(/^ok 1 /m);
-      expect(output).not.toMatch(/^not ok/m);
+      expectPassed(output);
+      expect(resultsOf(output)).toEqual(ofMultus.get(name));
     });
   });
 
@@ -84,6 +108,16 @@ describe("multi-networkpolicy-nftables, which reads a pod's network-status once"
     expect(await untilDenied(scene())).toBe(Number.POSITIVE_INFINITY);
   });
 });
+
+/** The lines of what Bats prints that have a case's result. */
+function resultsOf(output: string): string[] {
+  return output.match(/^(?:not )?ok \d.*$/gm) ?? [];
+}
+
+function expectPassed(output: string): void {
+  expect(output).toMatch(/^ok 1 /m);
+  expect(output).not.toMatch(/^not ok/m);
+}
 
 async function startServer(scene: Scene, name: string): Promise<void> {
   const container = { image: enforcer.image, command: ["nc", "-klp", "5555"] };
