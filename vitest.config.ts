@@ -144,6 +144,15 @@ export default defineConfig({
           hookTimeout: 2_400_000,
         },
       },
+      {
+        extends: true,
+        test: {
+          name: "injector",
+          include: ["e2e/injector/**/*.test.ts"],
+          testTimeout: 900_000,
+          hookTimeout: 2_400_000,
+        },
+      },
     ],
   },
 });

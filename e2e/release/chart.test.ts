@@ -1,4 +1,4 @@
-import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { execa } from "execa";
@@ -123,6 +123,37 @@ describe("the chart renders the same objects as kustomize", () => {
     const values = { deviceCheckpoint: { enabled: true }, crds: { enabled: false } };
     expectSame(await renderChart({ values }), await withComponent("device-checkpoint"));
   });
+});
+
+test("the chart renders the same resources injector as kustomize, with another image and namespace, and no other objects", async () => {
+  const name = "network-resources-injector";
+  const pair = { certificate: "certificate", key: "key" };
+  await using folder = await mkdtempDisposable(join(tmpdir(), "plexus-injector-"));
+  const component = join(folder.path, "component");
+  await cp(join(root, "deploy/components/resources-injector"), component, { recursive: true });
+  await writeFile(join(folder.path, "tls.crt"), pair.certificate);
+  await writeFile(join(folder.path, "tls.key"), pair.key);
+  const options = { disableNameSuffixHash: true, labels: { "app.kubernetes.io/name": name } };
+  const files = ["tls.crt", "tls.key"];
+  const secret = { name, namespace: "kube-system", type: "kubernetes.io/tls", files, options };
+  const kustomization = JSON.stringify({ components: ["component"], secretGenerator: [secret] });
+  await writeFile(join(folder.path, "kustomization.yaml"), kustomization);
+  const made = await kustomize(relative(join(root, "deploy"), folder.path));
+  const isInjector = ({ metadata }: Manifest): boolean => metadata.name === name;
+  const rendered = async (more = {}, namespace?: string): Promise<Manifest[]> => {
+    const values = { resourcesInjector: { enabled: true, ...pair, ...more } };
+    return renderChart({ values, ...(namespace !== undefined && { namespace }) });
+  };
+  const all = await rendered();
+  expectSame(all.filter(isInjector), made);
+  expectSame(
+    all.filter((each) => !isInjector(each)),
+    await renderChart({}),
+  );
+  const other = JSON.stringify((await rendered({ image: "a/b:1" }, "networks")).filter(isInjector));
+  expect(other).toContain('"image":"a/b:1"');
+  expect(other).not.toContain("kube-system");
+  await expect(rendered({ key: "" })).rejects.toThrow("resourcesInjector.certificate");
 });
 
 interface MonitorSpec {
@@ -420,6 +451,7 @@ describe("the chart's values", () => {
     const all = {
       ...on,
       metrics: monitoring,
+      resourcesInjector: { enabled: true, certificate: "certificate", key: "key" },
       flavour: "thin",
       referencePlugins: { enabled: true },
     };

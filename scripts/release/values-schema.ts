@@ -67,6 +67,12 @@ export function valuesSchema(): string {
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
+      resourcesInjector: closed({
+        enabled,
+        image: { type: "string", minLength: 1 },
+        certificate: text,
+        key: text,
+      }),
       referencePlugins: closed({ enabled }),
       dhcp: closed({ enabled }),
       resources,

@@ -15,6 +15,9 @@ metrics.port: metrics.enabled
 metrics.serviceAnnotations: metrics.serviceMonitor
 metrics.serviceMonitor: metrics.monitoring
 metrics.tlsConfig: metrics.monitoring
+resourcesInjector.certificate: resourcesInjector.enabled
+resourcesInjector.image: resourcesInjector.enabled
+resourcesInjector.key: resourcesInjector.enabled
 sandboxes.runtimeSocket: sandboxes.enabled
 startupTaint.key: startupTaint.enabled
 {{- end -}}

@@ -156,5 +156,7 @@ async function apiServerCommand(
     `--service-account-key-file=${serviceAccountKey}`,
     `--service-account-signing-key-file=${serviceAccountKey}`,
     "--profiling=false",
+    // Without kube-proxy, it reaches a webhook at its pods.
+    "--enable-aggregator-routing",
   ];
 }

@@ -2,7 +2,7 @@ import { cp, mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cachedDirectory } from "./cache.ts";
-import { run } from "./run.ts";
+import { type Command, run } from "./run.ts";
 
 /** A released Go module whose programs a cluster needs. */
 export interface GoModule {
@@ -12,6 +12,8 @@ export interface GoModule {
   readonly module: string;
   /** The program's package, by its file name. */
   readonly programs: Readonly<Record<string, string>>;
+  /** The tests' package, by the file name of the program that runs them. @default none */
+  readonly tests?: Readonly<Record<string, string>>;
   /** Files and directories of the source to keep. @default none */
   readonly keep?: readonly string[];
   /** Those of them to make executable, as modules have no executable files; all files of a directory. @default none */
@@ -28,7 +30,7 @@ export async function builtModule(options: GoModule): Promise<string> {
 
 /** Builds in a copy of the module, so that its own go.mod decides about every version. */
 async function build(options: GoModule, directory: string): Promise<void> {
-  const { module, programs, keep = [], scripts = [], edit } = options;
+  const { module, programs, tests = {}, keep = [], scripts = [], edit } = options;
   const origin = await downloadedModule(module);
   await using scratch = await mkdtempDisposable(join(tmpdir(), "plexus-module-"));
   const source = join(scratch.path, "source");
@@ -36,10 +38,14 @@ async function build(options: GoModule, directory: string): Promise<void> {
   await run(["chmod", "-R", "u+w", source]);
   if (edit !== undefined) await run(["sh", "-euc", edit], { cwd: source });
   const env = { CGO_ENABLED: "0", GOFLAGS: "-buildvcs=false -mod=mod" };
-  for (const [name, main] of Object.entries(programs)) {
-    const flags = ["-trimpath", "-ldflags", "-s -w", "-o", join(directory, name)];
-    await run(["go", "build", ...flags, main], { cwd: source, env });
-  }
+  const compile = async (command: Command, packages: object): Promise<void> => {
+    for (const [name, path] of Object.entries(packages)) {
+      const flags = ["-trimpath", "-ldflags", "-s -w", "-o", join(directory, name)];
+      await run([...command, ...flags, path], { cwd: source, env });
+    }
+  };
+  await compile(["go", "build"], programs);
+  await compile(["go", "test", "-c"], tests);
   for (const name of keep) {
     await cp(join(source, name), join(directory, name), { recursive: true });
   }
