@@ -102,7 +102,7 @@ else
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
 endif
 
-e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
 # FILES: these of e2e/cluster.
@@ -134,12 +134,18 @@ e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
 	PRIMARY=$(PRIMARY) vitest run --project primary
 else ifeq ($(SUITE),policies)
-# An enforcer of network policies that reads network-status once, with an API server that is 0.5 s and 4 s late. SUITE_SRC:
-# a clone of multi-networkpolicy-nftables, with its own cases. CASES: those whose names contain it (simple-v4).
+# An enforcer of network policies that reads network-status once: its own cases with Multus, then with Plexus and an API
+# server that is 0.5, 1 and 4 s late. SUITE_SRC: a clone of multi-networkpolicy-nftables. CASES: those whose names contain
+# it (simple-v4).
 e2e: image
 	@[ -n "$(SUITE_SRC)" ] || { echo "SUITE_SRC must name a clone of multi-networkpolicy-nftables" >&2; exit 2; }
-	@scripts/system-deps.sh cluster && scripts/system-deps.sh fresh && node e2e/cluster/main.ts prepare
+	@scripts/system-deps.sh cluster && scripts/system-deps.sh policies && node e2e/cluster/main.ts prepare
 	SUITE_SRC=$(abspath $(SUITE_SRC)) vitest run --project policies $(if $(CASES),-t "in force|$(CASES)")
+else ifeq ($(SUITE),injector)
+# network-resources-injector as deploy/components installs it, with its own specs. WITH=Plexus: not with Multus and alone.
+e2e: image
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	vitest run --project injector $(if $(WITH),-t "with $(WITH)")
 else ifneq ($(filter crio clients,$(SUITE)),)
 # crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: nerdctl and cnitool without
 # Kubernetes. Both need Go.
