@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster/kubernetes/cluster.ts";
 import { installMultus, loadMultusImages } from "../cluster/scenarios/pages/multus.ts";
 import { writePlexusImage } from "../cluster/scenarios/target/images.ts";
-import { installPlexus, writeConfig } from "../cluster/scenarios/target/plexus.ts";
+import { installPlexus } from "../cluster/scenarios/target/plexus.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { installInjector, runSpecs } from "./injector.ts";
 
@@ -11,8 +11,6 @@ import { installInjector, runSpecs } from "./injector.ts";
 const installers = {
   async Plexus(cluster: Cluster): Promise<void> {
     await cluster.node.loadImage(await writePlexusImage());
-    // The specs' resources have no devices.
-    await writeConfig(cluster, "strictness: multus\n");
     await installPlexus(cluster);
   },
   async Multus(cluster: Cluster): Promise<void> {
