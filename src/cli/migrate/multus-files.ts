@@ -40,7 +40,7 @@ const maxLength = 1 << 20;
 /** The types of Multus's plugin: thin, and the thick shim's. */
 export const cniTypes: readonly unknown[] = ["multus", "multus-shim"];
 
-/** Keys by which the thick daemon's file is recognized: no other file has them. */
+/** Keys that only the file of the thick daemon has. */
 const daemonKeys = ["chrootDir", "multusConfigFile", "socketDir"];
 
 /**
