@@ -7,6 +7,7 @@ import { type FieldProblem, withValue } from "#lib/parsing/document-error.ts";
 import { FieldReader } from "#lib/parsing/field-reader.ts";
 import type { NetworkSelection } from "./network-selection.ts";
 import {
+  bandwidthKeys,
   readBandwidth,
   readGateways,
   readHardwareAddress,
@@ -55,6 +56,12 @@ const knownKeys: Readonly<Record<string, string | undefined>> = {
   [resourceClaimKey]: "{}",
 };
 
+/** The keys of objects inside of an element. A wrong one requests nothing, and must not do so silently. */
+const keysInside: Readonly<Record<string, readonly string[]>> = {
+  bandwidth: bandwidthKeys,
+  portMappings: ["hostPort", "containerPort", "protocol", "hostIP"],
+};
+
 /**
  * Reads an element of the JSON list format (§4.1.2.1). The specification reserves keys without a
  * period; unknown ones are ignored with a warning, as in Multus. Unknown keys with a period belong
@@ -70,6 +77,7 @@ export function parseSelectionElement(
     return undefined;
   }
   const known = withKnownKeys(element, context);
+  for (const key of Object.keys(keysInside)) checkInside(context, key, known[key]);
   const fields = new FieldReader(known, { path: "", problems, foldCase: true });
   const ifNameKey = fields.has("interface") ? "interface" : "interfaceRequest";
   return omitUndefined({
@@ -118,9 +126,8 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     const warn = (reason: string): void =>
       context.onWarning(written, `${reason}, its value being ${quoteValue(value)}`, false);
     if (key === undefined) {
-      if (written.includes(".")) continue;
-      const reason = `unknown key, ignored, its value being ${quoteValue(value)}`;
-      context.onWarning(written, `${reason}${didYouMean(written, Object.keys(knownKeys))}`, true);
+      if (!written.includes("."))
+        context.onWarning(written, unknownKey(written, value, Object.keys(knownKeys)), true);
     } else if (key === written) found.set(key, value);
     else if (Object.hasOwn(element, key)) warn(`ignored in favor of "${key}"`);
     else {
@@ -129,6 +136,22 @@ function withKnownKeys(element: JsonObject, context: ElementContext): JsonObject
     }
   }
   return Object.fromEntries([...found].filter(asksForSomething));
+}
+
+/** Warns of unknown keys of what is inside of an element: an object, or the objects of an array. */
+function checkInside(context: ElementContext, key: string, value: Json = {}): void {
+  const keys = keysInside[key] ?? [];
+  const isKnown = (name: string): boolean =>
+    keys.some((each) => each.toLowerCase() === name.toLowerCase());
+  for (const [index, object] of [value].flat().entries()) {
+    const inside = Array.isArray(value) ? `${key}[${index}].` : `${key}.`;
+    for (const [name, each] of Object.entries(isJsonObject(object) ? object : {}))
+      if (!isKnown(name)) context.onWarning(`${inside}${name}`, unknownKey(name, each, keys), true);
+  }
+}
+
+function unknownKey(name: string, value: Json, keys: readonly string[]): string {
+  return `unknown key, ignored, its value being ${quoteValue(value)}${didYouMean(name, keys)}`;
 }
 
 function asksForSomething([key, value]: readonly [string, Json]): boolean {

@@ -188,6 +188,18 @@ describe("JSON list format", () => {
     const [warning] = warningsOf(JSON.stringify([{ name: "a", [key]: 1 }]));
     expect(/did you mean (.*)\?/.exec(warning ?? "")?.[1]).toBe(suggested);
   });
+
+  test("parseNetworkSelections() warns of unknown keys inside of bandwidth and portMappings", () => {
+    const bandwidth = { IngressRate: 8, egresRate: 8 };
+    const portMappings = [
+      { hostPort: 1, containerPort: 1 },
+      { hostPort: 2, containerPort: 2, hostIp: "", ip: "x" },
+    ];
+    expect(warningsOf(JSON.stringify([{ name: "a", bandwidth, portMappings }]))).toEqual([
+      'network selection annotation: element 1, key "bandwidth.egresRate": unknown key, ignored, its value being 8; did you mean egressRate?',
+      'network selection annotation: element 1, key "portMappings[1].ip": unknown key, ignored, its value being "x"',
+    ]);
+  });
 });
 
 const ips = ["10.2.2.42/24", "10.2.2.42", "2001:db8::5/64", "2001:db8::5"];

@@ -69,7 +69,7 @@ function readProtocol(fields: FieldReader): PortMapping["protocol"] {
   return "tcp";
 }
 
-const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
+export const bandwidthKeys = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"] as const;
 
 /** Rate limits; a burst requires its rate (§4.1.2.1.8). 0 is no limit: Go's clients write all four. */
 export function readBandwidth(fields: FieldReader): Bandwidth | undefined {
