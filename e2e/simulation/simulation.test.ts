@@ -9,7 +9,7 @@ import { repositoryRoot } from "../support/paths.ts";
 import { bundleSimulation } from "./bundle.ts";
 import { notFound } from "./mutation-search.ts";
 
-const seeds = { first: 1, count: 150 };
+const seeds = { first: 1, count: 40 };
 let dir: string;
 let file: string;
 
