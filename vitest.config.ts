@@ -138,17 +138,8 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: "policies",
-          include: ["e2e/policies/**/*.test.ts"],
-          testTimeout: 900_000,
-          hookTimeout: 2_400_000,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "injector",
-          include: ["e2e/injector/**/*.test.ts"],
+          name: "suites",
+          include: ["e2e/suites/**/*.test.ts"],
           testTimeout: 900_000,
           hookTimeout: 2_400_000,
         },

@@ -45,7 +45,7 @@ async function build(options: GoModule, directory: string): Promise<void> {
     }
   };
   await compile(["go", "build"], programs);
-  await compile(["go", "test", "-c"], tests);
+  await compile(["go", "test", "-c", "-vet=off"], tests);
   for (const name of keep) {
     await cp(join(source, name), join(directory, name), { recursive: true });
   }

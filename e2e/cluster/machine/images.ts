@@ -99,8 +99,11 @@ export async function writeImageOnBusybox(
   busybox: string,
   {
     files,
+    command = ["sh"],
     ...names
-  }: Pick<ImageOptions, "reference" | "alias" | "archive"> & { readonly files: Files },
+  }: Pick<ImageOptions, "reference" | "alias" | "archive" | "command"> & {
+    readonly files: Files;
+  },
 ): Promise<string> {
   const commands = (await run([busybox, "--list"])).trim().split("\n");
   return withRoot({ "bin/busybox": busybox, ...files }, async (root) => {
@@ -114,7 +117,7 @@ export async function writeImageOnBusybox(
     return writeImage({
       ...names,
       root,
-      command: ["sh"],
+      command,
       // The first process of a container ignores SIGTERM unless it handles it, and each pod would take its grace period.
       stopSignal: "SIGKILL",
     });

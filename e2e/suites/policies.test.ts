@@ -1,15 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster/kubernetes/cluster.ts";
 import { SlowApi } from "../cluster/kubernetes/slow-api.ts";
-import { installMultus, loadMultusImages } from "../cluster/scenarios/pages/multus.ts";
-import { writePlexusImage } from "../cluster/scenarios/target/images.ts";
 import { home } from "../cluster/scenarios/target/objects.ts";
-import { installPlexus, restartPlexus, writeConfig } from "../cluster/scenarios/target/plexus.ts";
+import { restartPlexus, writeConfig } from "../cluster/scenarios/target/plexus.ts";
 import { Scene } from "../cluster/scenarios/target/scene.ts";
 import { hostLocal, list } from "../support/networks.ts";
 import { nad } from "../support/node/manifests.ts";
 import { poll } from "../support/wait.ts";
 import { Enforcer } from "./enforcer.ts";
+import { installers } from "./suite.ts";
 
 /** How late the API server passes a PATCH of a pod on. */
 const delaysMs = [500, 1000, 4000];
@@ -25,8 +24,7 @@ describe("multi-networkpolicy-nftables with Multus", () => {
 
   beforeAll(async () => {
     cluster = await startCluster();
-    await loadMultusImages(cluster);
-    await installMultus(cluster, "thick");
+    await installers.Multus(cluster);
     await enforcer.install(cluster);
   });
 
@@ -71,8 +69,7 @@ describe("multi-networkpolicy-nftables, which reads a pod's network-status once"
   beforeAll(async () => {
     cluster = await startCluster();
     slow = await SlowApi.start(cluster);
-    await cluster.node.loadImage(await writePlexusImage());
-    await installPlexus(cluster);
+    await installers.Plexus(cluster);
     await enforcer.install(cluster);
     await scene().prepare();
     await cluster.apply(nad("guarded", guarded, { namespace: home }));

@@ -5,8 +5,9 @@ import { nodeInterface } from "../cluster/kubernetes/addresses.ts";
 import type { Cluster } from "../cluster/kubernetes/cluster.ts";
 import { unpackedPackages } from "../cluster/machine/debian.ts";
 import { writeImage } from "../cluster/machine/images.ts";
-import { run, tryRun } from "../cluster/machine/run.ts";
+import { run } from "../cluster/machine/run.ts";
 import { rootFileSystem } from "../fresh/root-fs.ts";
+import { outputOf } from "./suite.ts";
 
 /** multi-networkpolicy-nftables and its own cases, from a directory with its source. */
 export class Enforcer {
@@ -44,10 +45,18 @@ export class Enforcer {
     return this.#images[0] ?? "";
   }
 
-  /** The names of its files of cases, but for those of a plugin that is no reference plugin. */
+  /**
+   * The names of its files of cases that contain CASES, but for those of a plugin that is no reference plugin.
+   * @throws Error when there is none
+   */
   async cases(): Promise<string[]> {
     const names = await readdir(join(this.#source, "e2e/tests"));
-    return names.filter((name) => name.endsWith(".bats") && name !== "bond-cni.bats");
+    const part = process.env.CASES ?? "";
+    const cases = names.filter(
+      (name) => name.endsWith(".bats") && name !== "bond-cni.bats" && name.includes(part),
+    );
+    if (cases.length === 0) throw new Error(`CASES=${part}: no file of cases has this name`);
+    return cases;
   }
 
   /** Builds and installs it as its own cases do. */
@@ -86,9 +95,6 @@ export class Enforcer {
     const packages = await unpackedPackages({ name: "debian-bats", fromRelease: ["bats"] });
     const bats = join(packages, "usr/bin/bats");
     const file = join(this.#source, "e2e/tests", name);
-    const { stdout, stderr } = await tryRun(
-      cluster.administratorCommand(bats, "--formatter", "tap", file),
-    );
-    return `${stdout}\n${stderr}`;
+    return outputOf(cluster.administratorCommand(bats, "--formatter", "tap", file));
   }
 }

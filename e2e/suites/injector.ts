@@ -5,10 +5,11 @@ import type { Cluster } from "../cluster/kubernetes/cluster.ts";
 import { prepareTools } from "../cluster/kubernetes/tools.ts";
 import { builtModule } from "../cluster/machine/go-module.ts";
 import { writeImageOnBusybox } from "../cluster/machine/images.ts";
-import { run, tryRun } from "../cluster/machine/run.ts";
+import { run } from "../cluster/machine/run.ts";
 import { codeBlocks } from "../support/markdown.ts";
 import { repositoryRoot } from "../support/paths.ts";
 import { waitUntil } from "../support/wait.ts";
+import { outputOf } from "./suite.ts";
 
 const version = "v1.9.0";
 const reference = `ghcr.io/k8snetworkplumbingwg/network-resources-injector:${version}`;
@@ -76,7 +77,5 @@ export async function runSpecs(cluster: Cluster): Promise<string> {
   const images = ["IMAGE_REGISTRY=docker.io/library", "TEST_IMAGE=busybox:1.37"];
   const { kubeconfig } = cluster.controlPlane;
   const flags = [`-kubeconfig=${kubeconfig}`, "-ginkgo.noColor", `-ginkgo.focus=${focus}`];
-  const command = cluster.administratorCommand("env", ...images, specs, ...flags);
-  const { stdout, stderr } = await tryRun(command);
-  return `${stdout}\n${stderr}`;
+  return outputOf(cluster.administratorCommand("env", ...images, specs, ...flags));
 }
