@@ -50,7 +50,8 @@ function pageWith(page: string, ...tables: readonly Table[]): [path: string, tex
 }
 
 function withTable(text: string, [head, ...rows]: Table): string {
-  const line = (cells: Table[number]): string => `| ${cells.join(" | ")} |\n`;
+  // Without spaces: the pages' limit of words counts what is between them.
+  const line = (cells: Table[number]): string => `|${cells.join("|")}|\n`;
   const [before, after, ...others] = text.split(`\n${line(head)}`);
   if (after === undefined || others.length > 0) throw new Error(`not one table: ${line(head)}`);
   const rule = `|${"---|".repeat(head.length)}\n`;

@@ -48,6 +48,12 @@ export const limits = {
     unit: "bytes",
     description: "record and teardown plan of a pod, as planned and with the results",
   },
+  keptDefinitions: {
+    max: 16 * mebibyte,
+    unit: "bytes",
+    description:
+      "all definitions that plexusd keeps on the node in case [their CRD is deleted](../operations/troubleshooting.md#all-definitions-are-gone), in blocks of 4 KiB",
+  },
 } as const satisfies Readonly<Record<string, Limit>>;
 
 /** Checks a value against a limit. @throws CniError 100 naming field, value and limit */

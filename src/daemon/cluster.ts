@@ -7,6 +7,7 @@ import type {
 import { loggedEvents } from "#engine/ports/empty-ports.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { type KubeAdapter, type KubeOptions, startKube } from "#kube/adapter.ts";
+import type { JsonObject } from "#lib/json.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { StatusFiles } from "#manifests/status-files.ts";
 
@@ -21,6 +22,11 @@ export interface Cluster {
   readonly node?: KubeAdapter;
   /** Waits a moment for pending writes. */
   close(): Promise<void>;
+}
+
+/** The manifests of the definitions that were deleted with their CRD, by `namespace/name`. */
+export function lostDefinitions({ node }: Cluster): ReadonlyMap<string, JsonObject> {
+  return node?.keptDefinitions?.lostManifests() ?? new Map();
 }
 
 /** Opens a directory of manifests, without an API. */

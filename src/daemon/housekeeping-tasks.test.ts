@@ -25,6 +25,7 @@ test("the tasks save credentials for plexus-standalone", async () => {
   const tasks = housekeepingTasks({
     standaloneFiles,
     config: { current: () => ({ ...defaultConfig, nodeConf }) },
+    cluster: {},
     engine: lab.engine,
     records: lab.records,
     sockets: [],

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { sandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
@@ -18,11 +19,11 @@ import { type HostView, nothingAt, readHostView } from "#host/host-view.ts";
 import type { InClusterOptions } from "#kube/api/in-cluster.ts";
 import { tokenGauges } from "#kube/api/token-times.ts";
 import { eventOf } from "#lib/condition.ts";
-import { adminSocketPath } from "#lib/files/state-files.ts";
+import { adminSocketPath, keptDefinitionsName } from "#lib/files/state-files.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer } from "#serving/call-server.ts";
 import type { Life } from "#serving/life.ts";
-import { type Cluster, openApiCluster, openManifestCluster } from "./cluster.ts";
+import { type Cluster, lostDefinitions, openApiCluster, openManifestCluster } from "./cluster.ts";
 import type { DaemonFlags } from "./flags.ts";
 import { handBackNode } from "./hand-back.ts";
 import { housekeepingTasks } from "./housekeeping-tasks.ts";
@@ -151,7 +152,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   return { ...options, records, otherRecords, metrics, config, cluster, devices, view, confFiles };
 }
 
-function nodeCounts({ records, engine, duties, nodeConf }: Node) {
+function nodeCounts({ records, engine, duties, nodeConf, cluster }: Node) {
   return {
     plexus_attachments: async () =>
       (await records.list()).records.reduce((sum, record) => sum + record.attachments.length, 0),
@@ -161,6 +162,7 @@ function nodeCounts({ records, engine, duties, nodeConf }: Node) {
     plexus_hotplug_pending: async () => duties?.hotPlug.pending ?? 0,
     plexus_interfaces_lost: async () => engine.findings.count("InterfaceLost"),
     plexus_attachments_outdated: async () => duties?.hotPlug.outdated ?? 0,
+    plexus_lost_definitions: async () => lostDefinitions(cluster).size,
   };
 }
 
@@ -196,7 +198,9 @@ function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   const { apiTimeoutMs } = config.current();
-  return openApiCluster({ ...adapters, ...source, apiTimeoutMs, metrics: metrics.kube });
+  const keptDefinitionsDir = join(flags.stateDir, keptDefinitionsName);
+  const options = { apiTimeoutMs, keptDefinitionsDir, metrics: metrics.kube };
+  return openApiCluster({ ...adapters, ...source, ...options });
 }
 
 /** Only if plexusd is the node's CNI: with an API and a configuration file, or --cni-conf-dir. */

@@ -10,12 +10,14 @@ import { type NodeMarks, readMarks, writeMarks } from "#kube/node/node-marks.ts"
 import { OwnDaemonSet } from "#kube/node/own-daemonset.ts";
 import type { WatchTimings } from "#kube/watch/list-watch.ts";
 import { WatchCache } from "#kube/watch/watch-cache.ts";
+import { type Condition, eventOf } from "#lib/condition.ts";
 import { dnsSubdomainProblem } from "#lib/dns-name.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { accessReview, isRejected } from "./access-review.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
+import { KeptDefinitions } from "./kept-definitions.ts";
 import { LiveGetter } from "./live-get.ts";
 import type { KubeMetrics } from "./metric-labels.ts";
 import { metadataListOnly, metadataOnly, nadOf, type WatchedPod, watchedPodOf } from "./objects.ts";
@@ -31,6 +33,8 @@ export interface KubeOptions {
   readonly nodeName: string;
   /** The pod that this process runs in; absent outside of the cluster. */
   readonly ownPod?: ObjectName;
+  /** Where to keep the definitions, in case that their CRD is deleted; absent: they are not kept. */
+  readonly keptDefinitionsDir?: string;
   /** The time limit of a live read; after it the call fails with code 11 and is retried. */
   readonly apiTimeoutMs: number;
   readonly logger: Logger;
@@ -52,9 +56,13 @@ export async function startKube(options: KubeOptions) {
     throw new Error(`the node name ${withValue(problem, options.nodeName)}`);
   }
   const client = new ApiClient(await credentialsFor(options));
-  const { pods, nads } = watchCaches(client, options);
   const { nodeName, ownPod, logger, apiTimeoutMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
+  const onLost = (condition: Condition): void => events.recordOnNode(eventOf(condition));
+  const dir = options.keptDefinitionsDir;
+  const kept =
+    dir === undefined ? undefined : await KeptDefinitions.open({ dir, live, logger, onLost });
+  const { pods, nads } = watchCaches(client, kept, options);
   const common = { client, logger, metrics, pace: new WritePace() };
   const publisher = new ApiStatusPublisher({ ...common, waitMs: statusWaitMs(apiTimeoutMs), pods });
   pods.listen((key, pod) => publisher.podDelivered(key, pod));
@@ -65,7 +73,11 @@ export async function startKube(options: KubeOptions) {
   const ownDaemonSet = ownPod && new OwnDaemonSet({ client, pod: ownPod, onNodes, logger });
   const running = Promise.all([pods.run(), nads.run()]);
   return {
-    source: new ApiClusterSource({ pods, nads, live, nodeName }),
+    source: new ApiClusterSource({ pods, nads, live, kept, nodeName }),
+    /** Undefined where none are kept. */
+    keptDefinitions: kept,
+    /** Whether the API server knows definitions. */
+    servesDefinitions: () => nads.isServed,
     publisher,
     events,
     resourceApi: resourceApi(live),
@@ -114,7 +126,11 @@ async function credentialsFor(options: KubeOptions): Promise<RereadCredentials> 
   throw new Error("no API server: neither a kubeconfig nor KUBERNETES_SERVICE_HOST is set");
 }
 
-function watchCaches(client: ApiClient, options: KubeOptions) {
+function watchCaches(
+  client: ApiClient,
+  follower: KeptDefinitions | undefined,
+  options: KubeOptions,
+) {
   const { nodeName, logger, metrics, timings } = options;
   const common = { client, logger, ...omitUndefined({ metrics, timings }) };
   return {
@@ -131,6 +147,7 @@ function watchCaches(client: ApiClient, options: KubeOptions) {
       resource: "network-attachment-definitions",
       path: apiPaths.nads,
       mayBeAbsent: true,
+      follower,
       decode: nadOf,
     }),
   };

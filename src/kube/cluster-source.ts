@@ -5,6 +5,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { nodeNameOf, runtimeUid } from "#npwg/object-meta.ts";
+import type { KeptDefinitions } from "./kept-definitions.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
 
@@ -15,6 +16,8 @@ interface ApiClusterSourceOptions {
   readonly pods: ObjectCache<Pod>;
   readonly nads: ObjectCache<NetworkAttachmentDefinition>;
   readonly live: LiveGetter;
+  /** Absent where none are kept. */
+  readonly kept?: Pick<KeptDefinitions, "lost" | "missing"> | undefined;
   /** Of this node; undefined when it is not known. */
   readonly nodeName: string | undefined;
 }
@@ -70,11 +73,13 @@ export class ApiClusterSource implements ClusterSource {
     const name = `NetworkAttachmentDefinition ${keyOf(nad)}`;
     const request = { object: name, path: apiPaths.nad(nad), isShared: true };
     const object = await this.#options.live.get(request, options.signal);
-    return object === undefined ? undefined : nadOf(object);
+    if (object !== undefined) return nadOf(object);
+    return this.#options.kept?.lost(nad, options.signal);
   }
 
-  knownNads(): Iterable<NetworkAttachmentDefinition> {
-    return this.#options.nads.values();
+  *knownNads(): Iterable<NetworkAttachmentDefinition> {
+    yield* this.#options.nads.values();
+    yield* this.#options.kept?.missing() ?? [];
   }
 
   /**

@@ -1,5 +1,5 @@
 import { CniError } from "#cni/error.ts";
-import { type ApiError, asApiError } from "#kube/api/api-error.ts";
+import { ApiError, asApiError } from "#kube/api/api-error.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause, untilAborted } from "#lib/concurrency/deadline.ts";
@@ -16,6 +16,12 @@ export interface LiveGetRequest {
    * caller that reads because the object has changed must not share. @default false
    */
   readonly isShared?: boolean;
+}
+
+/** The API server's answer if it did not permit the read that failed. */
+export function refusalOf(error: unknown): ApiError | undefined {
+  const cause = error instanceof CniError ? error.cause : undefined;
+  return cause instanceof ApiError && cause.status === 403 ? cause : undefined;
 }
 
 /** @param isRepeated whether the connection of an earlier request may be half-open */

@@ -4,6 +4,7 @@ import type { JsonApi } from "#kube/api/json-api.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { nodeNameOf } from "#npwg/object-meta.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
+import { KeptDefinitions } from "./kept-definitions.ts";
 import { LiveGetter } from "./live-get.ts";
 import { resourceApi } from "./resource-api.ts";
 import { ApiStatusPublisher, statusWaitMs } from "./status-publisher.ts";
@@ -19,13 +20,16 @@ export function openKubeOnce(options: {
   readonly apiTimeoutMs: number;
   /** What a rejected token means. */
   readonly rejection?: string;
+  /** Where plexusd keeps the definitions. */
+  readonly keptDefinitionsDir?: string;
   readonly logger: Logger;
 }) {
-  const { client, logger, nodeName, apiTimeoutMs } = options;
+  const { client, logger, nodeName, apiTimeoutMs, keptDefinitionsDir: dir } = options;
   const waitMs = statusWaitMs(apiTimeoutMs);
   const publisher = new ApiStatusPublisher({ client, logger, waitMs });
   const live = new LiveGetter(client, apiTimeoutMs, options.rejection);
-  const source = new ApiClusterSource({ pods: noCache, nads: noCache, live, nodeName });
+  const kept = dir === undefined ? undefined : new KeptDefinitions({ dir, live, logger });
+  const source = new ApiClusterSource({ pods: noCache, nads: noCache, live, kept, nodeName });
   const nodeOf = async (pod: PodIdentity): Promise<string | undefined> => {
     const object = await source.getPodObject(pod).catch(() => undefined);
     return object && nodeNameOf(object);

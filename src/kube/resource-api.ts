@@ -1,9 +1,7 @@
-import { CniError } from "#cni/error.ts";
 import { type ResourceApi, ResourceApiUnavailableError } from "#engine/ports/devices.ts";
-import { ApiError } from "#kube/api/api-error.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
-import type { LiveGetRequest, LiveGetter } from "./live-get.ts";
+import { type LiveGetRequest, type LiveGetter, refusalOf } from "./live-get.ts";
 import { keyOf } from "./objects.ts";
 
 const group = "/apis/resource.k8s.io/v1";
@@ -51,8 +49,8 @@ async function permitted<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
   } catch (error) {
-    const cause = error instanceof CniError ? error.cause : undefined;
-    if (!(cause instanceof ApiError && cause.status === 403)) throw error;
-    throw new ResourceApiUnavailableError(cause.message, { cause: error });
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    throw new ResourceApiUnavailableError(refusal.message, { cause: error });
   }
 }

@@ -143,6 +143,7 @@ const findings = {
     ...[
       "ConfNotWritten",
       "ConfigNotInEffect",
+      "CrdMissing",
       "DefinitionChanged",
       "DirectoryWritable",
       "FormerKey",
@@ -158,7 +159,8 @@ const findings = {
     ...["PluginsLeftOut", "RecordSetAside", "ShimOutdated", "TokenNotRenewed"],
   ],
   problem: [
-    ...["AnnotationIgnored", "AttachFailed", "DirectoryUnusable", "FailedAddingInterface"],
+    ...["AnnotationIgnored", "AttachFailed", "DefinitionsLost", "DirectoryUnusable"],
+    ...["FailedAddingInterface"],
     ...["InterfaceAddRejected", "InterfaceLost", "InvalidConfiguration", "IpamExhausted"],
     ...["KernelSupport", "NodeNotHandedBack", "NotAttached", "NotManaged"],
     ...["NotReady", "OtherNode"],

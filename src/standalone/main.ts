@@ -1,9 +1,11 @@
 import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
 import { flattenCauses } from "#cni/error.ts";
 import { ShimSession } from "#host/shim-session.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { keptDefinitionsName } from "#lib/files/state-files.ts";
 import { printableLines } from "#lib/one-line.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { sweepStateDirectory } from "#records/sweep.ts";
@@ -108,7 +110,8 @@ async function serve(
     openCluster: (call) => {
       const { manifestsDir: defaultManifests } = defaultPaths;
       const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
-      return openCallCluster(call, { ...sources, nodeName, config, logger });
+      const keptDefinitionsDir = join(stateDir, keptDefinitionsName);
+      return openCallCluster(call, { ...sources, keptDefinitionsDir, nodeName, config, logger });
     },
   });
 }

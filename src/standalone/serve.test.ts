@@ -14,6 +14,7 @@ import { ShimSession } from "#host/shim-session.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { nadObject, podObject } from "#kube/testing/objects.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
+import { keptDefinitionsName } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { encodeFrame, FrameReader, FrameType } from "#protocol/frame.ts";
@@ -50,6 +51,7 @@ function clusterOptions({ logger }: CallLog, keptKubeconfig: string) {
   const defaultManifests = join(stateDir, "manifests");
   return {
     ...{ manifests: undefined, defaultManifests, keptKubeconfig },
+    keptDefinitionsDir: join(stateDir, keptDefinitionsName),
     ...{ nodeName: undefined, config, logger },
   };
 }
@@ -264,6 +266,23 @@ test("namespace isolation is enforced for a call that plexusd does not serve [S-
     exitCode: 1,
     json: { code: 101, msg: expect.stringContaining("other/red") },
   });
+});
+
+test("a definition that plexusd has kept is used if its CRD is gone, and only then", async () => {
+  const api = await apiWithPod("red");
+  const nad = nadObject("red", '{"type":"multus","name":"red"}');
+  const creationTimestamp = "2026-01-02T00:00:00Z";
+  const metadata = { ...(nad.metadata as JsonObject), creationTimestamp };
+  await mkdir(join(stateDir, "definitions"));
+  const path = join(stateDir, "definitions", "default%2Fred.json");
+  await writeFile(path, JSON.stringify({ ...nad, metadata }));
+  await keep("", await kubeconfigOf(api, "mine"));
+  // The plugin is refused, once there is a definition.
+  expect(await add()).toMatchObject({ exitCode: 1, json: { code: 7 } });
+  const name = "network-attachment-definitions.k8s.cni.cncf.io";
+  const created = { name, creationTimestamp: "2026-01-01T00:00:00Z" };
+  api.put("customresourcedefinitions", { metadata: created });
+  expect(await add()).toMatchObject({ exitCode: 1, json: { code: 100 } });
 });
 
 test.each<[string, string | undefined, string, number]>([

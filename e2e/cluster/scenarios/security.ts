@@ -34,6 +34,9 @@ type Access = Readonly<
 
 const nads = { group: "k8s.cni.cncf.io", resource: "network-attachment-definitions" };
 
+const crds = { group: "apiextensions.k8s.io", resource: "customresourcedefinitions" };
+const ownCrd = { ...crds, name: "network-attachment-definitions.k8s.cni.cncf.io" };
+
 const daemonSets = { group: "apps", resource: "daemonsets", namespace: "kube-system" };
 const accounts = { resource: "serviceaccounts", namespace: "kube-system" };
 const ownDaemonSet = { ...daemonSets, name: "plexus" };
@@ -45,6 +48,7 @@ const allowed: readonly Access[] = [
   { verb: "create", resource: "events" },
   { verb: "get", resource: "resourceclaims", group: "resource.k8s.io" },
   { verb: "list", resource: "resourceslices", group: "resource.k8s.io" },
+  { verb: "get", ...ownCrd },
   { verb: "get", ...ownDaemonSet },
   { verb: "watch", ...accounts, name: "plexusd" },
 ];
@@ -63,6 +67,8 @@ const refused: readonly Access[] = [
   { verb: "get", resource: "nodes" },
   { verb: "patch", ...nads },
   { verb: "list", resource: "events" },
+  { verb: "get", ...crds, name: "pods.example.com" },
+  { verb: "patch", ...ownCrd },
   { verb: "get", ...daemonSets, name: "plexus-agent" },
   { verb: "list", ...daemonSets },
   { verb: "watch", ...accounts },

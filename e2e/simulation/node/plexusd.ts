@@ -93,7 +93,7 @@ function withPrimary(defaultNetwork: NetworkName): string {
 
 /** Tasks that need sockets, credentials or devices, which the simulation has not. */
 const leftOut =
-  /^(the sockets|the configuration and credentials|the sweep of device|the search for definitions|the removal of the start-up)/;
+  /^(the sockets|the configuration and credentials|the kept definitions|the sweep of device|the search for definitions|the removal of the start-up)/;
 
 const logger: Logger = {
   ...noLogger,

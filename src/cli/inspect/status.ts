@@ -16,7 +16,7 @@ export const statusCommand = command({
 });
 
 function linesOf(status: NodeStatus): string[] {
-  const { conf, notReady } = status;
+  const { conf, notReady, lostDefinitions } = status;
   return [
     `plexusd ${status.version} (${status.commit})`,
     `state: ${status.state}`,
@@ -25,6 +25,9 @@ function linesOf(status: NodeStatus): string[] {
     `attachments: ${status.attachments}`,
     `leftovers: ${status.leftovers}`,
     `pods with other networks than requested: ${status.podProblems.length}`,
+    ...(lostDefinitions.length === 0
+      ? []
+      : [`definitions deleted with their CRD: ${lostDefinitions.length}`]),
     `calls being served: ${status.callsInFlight}`,
     ...(notReady.length === 0 ? ["ready"] : notReady.map((reason) => `not ready: ${reason}`)),
   ];

@@ -31,6 +31,7 @@ export async function startPlexusd(answers: Partial<Answers>) {
     socketPath: adminSocketPath(socket),
     answers: {
       ...{ node: refuse, networks: refuse, pod: refuse, claimedDevices: refuse, refresh: refuse },
+      lostDefinitions: refuse,
       ...{ noteFailedAdd: () => undefined, readiness: () => [], ...answers },
     },
     logger: new FakeLogger(),

@@ -1,5 +1,5 @@
 import { readdir } from "node:fs/promises";
-import type { Cluster } from "#daemon/cluster.ts";
+import { type Cluster, lostDefinitions } from "#daemon/cluster.ts";
 import type { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { readPlexusConf } from "#daemon/cni-conf/conf-dir.ts";
 import { confCondition } from "#daemon/cni-conf/status.ts";
@@ -79,6 +79,8 @@ export class AdminAnswers {
       configProblem: config.problem(),
       configWarnings: config.warnings(),
       sourceProblem: await (source.lookUpProblem?.() ?? source.notReadyReason()),
+      definitionsServed: cluster.node?.servesDefinitions(),
+      lostDefinitions: [...lostDefinitions(cluster).keys()],
       unseenPaths: unseenPaths(config.current(), view),
       dirs: { cniConfDir, shimDir, binDirs, stateDir: flags.stateDir },
       attachments: listed.records.reduce((sum, record) => sum + record.attachments.length, 0),
@@ -130,6 +132,17 @@ export class AdminAnswers {
       lastAttempt: duties?.hotPlug.lastAttempt(name),
       leases: (network) => hostLocalLeases(defaultPaths.cniStateDir, network),
     });
+  }
+
+  /**
+   * The manifests of the definitions that were deleted with their CRD; perhaps gives these up.
+   * @throws Error when a file cannot be removed, or the API does not answer
+   */
+  async lostDefinitions({ discards = false } = {}): Promise<JsonObject[]> {
+    const { cluster } = this.#options;
+    const lost = [...lostDefinitions(cluster).values()];
+    if (discards) await cluster.node?.keptDefinitions?.discardLost();
+    return lost;
   }
 
   /** Which definitions can be used on the node. @throws Error while that is not known */

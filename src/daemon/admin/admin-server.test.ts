@@ -16,6 +16,7 @@ async function serve(reasons: readonly string[] = []) {
   const answers = {
     node: () => Promise.reject(new Error("no node")),
     networks: async () => [],
+    lostDefinitions: async () => [],
     pod: () => Promise.reject(new Error("no disk")),
     readiness: () => reasons,
     claimedDevices: async () => ({ "vendor.example/vf": [] }),
@@ -45,6 +46,9 @@ test.each([
   ["/pods/a/b/c", "GET", 404],
   ["/pods//b", "GET", 404],
   ["/networks", "GET", 200],
+  ["/lost-definitions", "GET", 200],
+  ["/lost-definitions", "DELETE", 200],
+  ["/lost-definitions", "POST", 404],
   ["/node", "POST", 404],
   ["/node", "DELETE", 404],
   ["/pods/a/b/refresh/net1", "POST", 200],

@@ -12,7 +12,14 @@ import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  "node" | "networks" | "readiness" | "pod" | "claimedDevices" | "refresh" | "noteFailedAdd"
+  | "node"
+  | "networks"
+  | "lostDefinitions"
+  | "readiness"
+  | "pod"
+  | "claimedDevices"
+  | "refresh"
+  | "noteFailedAdd"
 >;
 
 /** The kubelet's probes, and a person or a script, one request at a time. */
@@ -63,6 +70,10 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
       return json(await answers.node());
     case "GET /networks":
       return json(await answers.networks());
+    case "GET /lost-definitions":
+      return json(await answers.lostDefinitions());
+    case "DELETE /lost-definitions":
+      return json(await answers.lostDefinitions({ discards: true }));
     case "GET POD":
       return json(await answers.pod(pod));
     case `GET POD/${claimedDevicesPage}`:

@@ -1,5 +1,6 @@
 import { chainConditions, confCondition } from "#daemon/cni-conf/status.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
+import { lostCondition } from "#kube/kept-definitions.ts";
 import { type Condition, found, textOf } from "#lib/condition.ts";
 import { shortened } from "#lib/one-line.ts";
 import { reasonRow } from "#lib/reasons.ts";
@@ -30,6 +31,7 @@ export function nodeConditions(report: NodeReport): NodeCondition[] {
         ? found("SourceReady", "can be looked up")
         : found("ApiUnavailable", sourceProblem, reasonRow("ApiUnavailable").step),
     ],
+    definitions: definitions(report),
     mounts: unseenPaths.map((text) => found("PathNotMounted", text)),
     records: records(report),
     Multus: leftByMultus(report),
@@ -53,6 +55,14 @@ function nodeConfiguration({ conf, dirs }: NodeReport): Condition {
   const condition = confCondition(conf);
   const message = `${conf.state} in ${dirs.cniConfDir}: ${condition.message}${primary}`;
   return { ...condition, message };
+}
+
+function definitions({ definitionsServed, lostDefinitions: lost }: NodeReport): Condition[] {
+  if (lost.length > 0) return [lostCondition(lost)];
+  if (definitionsServed !== false) return [];
+  const text =
+    "the API server does not know NetworkAttachmentDefinitions: pods get no network by one";
+  return [found("CrdMissing", text, "apply their CRD: kubectl apply -f crds/")];
 }
 
 const byHand =

@@ -23,6 +23,10 @@ export interface NodeStatus {
   readonly configWarnings: readonly string[];
   /** Why pods and definitions cannot be looked up; absent when they can. */
   readonly sourceProblem?: string;
+  /** Whether the API server knows definitions; absent without an API. */
+  readonly definitionsServed?: boolean;
+  /** The definitions that were deleted with their CRD. */
+  readonly lostDefinitions: readonly string[];
   /** Configured paths that are not mounted into its container, a sentence each. */
   readonly unseenPaths: readonly string[];
   readonly dirs: {

@@ -137,12 +137,18 @@ test("the pod's status has the log's end of a container that failed", () => {
   }
 });
 
-test("plexusd may only read pods, definitions, claimed devices, its DaemonSet and its service account, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
+test("plexusd may only read pods, definitions, their CRD, claimed devices, its DaemonSet and its service account, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
       resources: ["network-attachment-definitions"],
       verbs: ["get", "list", "watch"],
+    },
+    {
+      apiGroups: ["apiextensions.k8s.io"],
+      resources: ["customresourcedefinitions"],
+      resourceNames: ["network-attachment-definitions.k8s.cni.cncf.io"],
+      verbs: ["get"],
     },
     { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch"] },
     { apiGroups: [""], resources: ["pods/status"], verbs: ["patch"] },

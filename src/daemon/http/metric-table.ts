@@ -75,6 +75,10 @@ export const metricTable = {
     type: "count",
     help: "Attachments of running pods whose definition has changed since they were made.",
   },
+  plexus_lost_definitions: {
+    type: "count",
+    help: "NetworkAttachmentDefinitions that were deleted with their CRD, and that plexusd still serves.",
+  },
   plexus_networks: {
     type: "list",
     labelNames: ["network", "usable"],

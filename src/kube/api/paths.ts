@@ -2,6 +2,8 @@
 export const apiPaths = {
   pods: "/api/v1/pods",
   nads: "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+  nadCrd:
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/network-attachment-definitions.k8s.cni.cncf.io",
   pod: ({ namespace, name }: ObjectName): string =>
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`,
   podsOf: (namespace: string): string => `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,

@@ -5,6 +5,7 @@ import type { KubeMetrics } from "#kube/metric-labels.ts";
 import { keyOfObject } from "#kube/objects.ts";
 import { Backoff } from "#lib/concurrency/backoff.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
+import { type JsonObject, objectOf } from "#lib/json.ts";
 import {
   defaultWatchTimings,
   ListWatch,
@@ -22,6 +23,14 @@ const defaultNodes = 50;
 /** Gets each object that was delivered, or undefined when it is gone, with its key. */
 export type WatchListener<T> = (key: string, value: T | undefined) => void;
 
+/** Gets objects as the server sends them, also invalid ones. */
+export interface ObjectFollower {
+  delivered(key: string, object: JsonObject): void;
+  gone(key: string): void;
+  /** The server has these objects and no others, perhaps because it does not know their type. */
+  listed(keys: ReadonlySet<string>, isServed: boolean): void;
+}
+
 interface WatchCacheOptions<T> extends ListWatchTarget {
   /** Plural name, for logs and metrics. */
   readonly resource: string;
@@ -29,6 +38,7 @@ interface WatchCacheOptions<T> extends ListWatchTarget {
   readonly decode: (object: unknown) => T;
   /** Whether its absence means that there are none, for custom resources. */
   readonly mayBeAbsent?: boolean;
+  readonly follower?: ObjectFollower | undefined;
   readonly logger: Logger;
   readonly timings?: Partial<WatchTimings>;
   readonly metrics?: Partial<KubeMetrics>;
@@ -48,6 +58,7 @@ export class WatchCache<T> {
   readonly #stop = new AbortController();
   #objects = new Map<string, T>();
   #synced = false;
+  #isServed = true;
   #failure: ApiError | undefined;
   /** When the server last said anything about the objects. */
   #heardAt = 0;
@@ -89,6 +100,11 @@ export class WatchCache<T> {
     return this.#synced;
   }
 
+  /** Whether the server knows the resource type, as of the last request. */
+  get isServed(): boolean {
+    return this.#isServed;
+  }
+
   /** The last error, until a request succeeds. */
   get failure(): ApiError | undefined {
     return this.#failure;
@@ -115,14 +131,20 @@ export class WatchCache<T> {
 
   async #list(): Promise<void> {
     const objects = new Map<string, T>();
+    const keys = new Set<string>();
     let page: Awaited<ReturnType<ListWatch["list"]>> | undefined;
     do {
       const from = page?.next ?? { resourceVersion: this.#position.listFrom };
       page = await this.#requests.list(from, this.#stop.signal);
-      for (const item of page.items) this.#put(objects, item);
+      for (const item of page.items) {
+        const key = this.#put(objects, item);
+        if (key !== undefined) keys.add(key);
+      }
     } while (page.next !== undefined);
     const before = this.#objects;
     this.#objects = objects;
+    this.#isServed = true;
+    this.#options.follower?.listed(keys, true);
     this.#position.reached(page.version);
     this.#setSynced();
     for (const key of new Set([...before.keys(), ...objects.keys()])) this.#notify(key);
@@ -168,7 +190,10 @@ export class WatchCache<T> {
     const { type, object, version } = parseWatchEvent(line, this.#options.resource);
     const key = keyOfObject(object);
     if (type === "ADDED" || type === "MODIFIED") this.#put(this.#objects, object);
-    else if (type === "DELETED" && key !== undefined) this.#objects.delete(key);
+    else if (type === "DELETED" && key !== undefined) {
+      this.#objects.delete(key);
+      this.#options.follower?.gone(key);
+    }
     if (key !== undefined) this.#notify(key);
     if (version !== undefined) this.#position.reached(version);
   }
@@ -177,9 +202,10 @@ export class WatchCache<T> {
     for (const listener of this.#listeners) listener(key, this.#objects.get(key));
   }
 
-  /** An invalid object is removed, so that a call that needs it reads it live and reports it. */
-  #put(objects: Map<string, T>, object: unknown): void {
+  /** Returns the object's key. An invalid object is removed, so that a call that needs it reads it live and reports it. */
+  #put(objects: Map<string, T>, object: unknown): string | undefined {
     const key = keyOfObject(object);
+    if (key !== undefined) this.#options.follower?.delivered(key, objectOf(object));
     try {
       const value = this.#options.decode(object);
       if (key !== undefined) objects.set(key, value);
@@ -189,6 +215,7 @@ export class WatchCache<T> {
       logger.warn({ resource, error: error.message }, "API object is invalid");
       if (key !== undefined) objects.delete(key);
     }
+    return key;
   }
 
   #setSynced(): void {
@@ -222,12 +249,13 @@ export class WatchCache<T> {
 
   /** The resource type does not exist: there are no objects, which is a normal state. */
   #becomeAbsent(): number {
+    const { resource, logger, follower } = this.#options;
     this.#objects = new Map();
     this.#position.listFrom = "0";
-    if (!this.#synced) {
-      const { resource, logger } = this.#options;
+    if (this.#isServed)
       logger.warn({ resource }, "the API server does not know this resource type: apply its CRD");
-    }
+    this.#isServed = false;
+    follower?.listed(new Set(), false);
     this.#setSynced();
     return this.#timings.absentMs;
   }

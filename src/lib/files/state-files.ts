@@ -35,6 +35,9 @@ export type StateFile =
 /** The Docker driver's records, in the state directory; shim/lock.c has it too. */
 export const dockerRecordsName = "docker/records";
 
+/** Definitions as the API last had them, in the state directory. */
+export const keptDefinitionsName = "definitions";
+
 export const primaryConfName = "primary-conf";
 
 export const defaultPlanName = "default.plan";

@@ -38,6 +38,7 @@ const report: NodeReport = {
   ...{ state: "serving" as const, notReady: [] },
   conf: { state: "active", reason: "it is called", primary: "10-flannel.conflist" },
   unseenPaths: [],
+  ...{ definitionsServed: true, lostDefinitions: [] },
   configWarnings: [],
   dirs: { cniConfDir: "/tmp", shimDir: "/nowhere", binDirs: ["/nowhere"], stateDir: "/tmp" },
   ...{ attachments: 4, leftovers: 0, callsInFlight: 1, damagedRecords: [] },
@@ -240,6 +241,12 @@ test("status prints the counts of plexusd, and why it is not ready", async () =>
   expect(away).toMatchObject({ code: 1, err: expect.stringContaining("does not answer") });
 });
 
+test("status counts the definitions that were deleted with their CRD", async () => {
+  const { socket } = await plexusd({ report: { ...report, lostDefinitions: ["a/1", "a/2"] } });
+  const { out } = await run("status", "--socket", socket);
+  expect(out.split("\n")).toContain("definitions deleted with their CRD: 2");
+});
+
 async function doctor(says: Partial<NodeReport>) {
   const { socket } = await plexusd({ report: { ...report, ...says } });
   const { code, out } = await run("doctor", "-o", "json", "--socket", socket);
@@ -420,6 +427,18 @@ test.each([
     { unseenPaths: ["confDir: /a is not mounted"] },
     "mounts: problem",
     "/a is not mounted",
+  ],
+  [
+    "without the CRD",
+    { definitionsServed: false },
+    "definitions: warning",
+    "the API server does not know NetworkAttachmentDefinitions: pods get no network by one; apply their CRD: kubectl apply -f crds/",
+  ],
+  [
+    "without the definitions of a CRD that was deleted",
+    { definitionsServed: false, lostDefinitions: ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"] },
+    "definitions: problem",
+    "deleted with their CRD: 6 NetworkAttachmentDefinitions (a/1, a/2, a/3, a/4, a/5, and 1 more); pods of this node still get these networks; run kubectl plexus restore",
   ],
 ] as const)("doctor checks a node that is %s", async (...[, says, finding, text]) => {
   const { findings } = await doctor(says as Partial<NodeReport>);
