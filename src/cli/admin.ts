@@ -21,7 +21,7 @@ export class PlexusdUnavailable extends Error {
 }
 
 interface AdminRequest {
-  readonly method?: "GET" | "POST";
+  readonly method?: "GET" | "POST" | "DELETE";
   readonly timeoutMs?: number;
 }
 

@@ -3,6 +3,7 @@ import { configShowCommand } from "#cli/inspect/config-show.ts";
 import { devicesCommand } from "#cli/inspect/devices.ts";
 import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
+import { lostDefinitionsCommand } from "#cli/inspect/lost-definitions.ts";
 import { networkTestCommand } from "#cli/inspect/network-test/network-test.ts";
 import { networksCommand } from "#cli/inspect/networks/networks.ts";
 import { recordsCommand } from "#cli/inspect/records.ts";
@@ -29,6 +30,7 @@ const commands: readonly Command[] = [
   doctorCommand,
   statusCommand,
   networksCommand,
+  lostDefinitionsCommand,
   recordsCommand,
   devicesCommand,
   refreshCommand,

@@ -14,6 +14,7 @@ import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
 import { apiOutageScenario } from "./outages/api-outage.ts";
 import { earlyStatusScenario } from "./outages/early-status.ts";
+import { lostCrdScenario } from "./outages/lost-crd.ts";
 import { nextPluginScenarios } from "./outages/next-plugin.ts";
 import { outageScenarios } from "./outages/outage.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
@@ -40,6 +41,7 @@ const scenarios = [
   nextPluginScenarios,
   loadScenarios,
   outageScenarios,
+  lostCrdScenario,
   hotPlugScenarios,
   thinScenarios,
   freshNodeScenarios,

@@ -424,6 +424,7 @@ const commands = [
     "version",
     "sysdump",
     "forget",
+    "restore",
     "help",
   ],
 ];
@@ -461,7 +462,7 @@ test.each([
   ],
   [["explain", "-o", "json", "--n"], ["--namespace"]],
   [["--r"], ["--request-timeout"]],
-  [["re"], ["refresh", "records"]],
+  [["re"], ["refresh", "records", "restore"]],
   [
     ["explain", ""],
     ["web", "db"],
