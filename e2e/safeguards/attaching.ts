@@ -21,9 +21,9 @@ export const attachingMutations: readonly Mutation[] = [
   {
     name: "the record is written before the first delegate runs",
     file: "src/engine/add/add.ts",
-    find: '  const { durable } = await ctx.trace.phase("record", () => record.create());\n  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });',
+    find: '  const { durable } = await ctx.trace.phase("record", () => record.create());\n  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, networks);',
     replace:
-      "  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });\n    const { durable } = await record.create();",
+      "  try {\n    const { attached, kernel } = await attachNetworks(ctx, record, networks);\n    const { durable } = await record.create();",
     properties: ["recorded"],
   },
   {

@@ -20,6 +20,13 @@ export const hotPlugMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
+    name: "a pod keeps its routes to the cluster before another network is attached",
+    file: "src/engine/add/attach-networks.ts",
+    find: "await beforeOthers?.();",
+    replace: "await undefined;",
+    properties: ["cluster routes"],
+  },
+  {
     name: "a hot-plug that failed is tried again",
     file: "src/daemon/pods/watched-pod.ts",
     find: "this.#wakeAt(this.#retryAt);",

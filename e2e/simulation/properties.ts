@@ -26,6 +26,8 @@ const properties = {
   "as requested": "A running pod has exactly the networks of its annotation, after each edit.",
   "default routes":
     "A running pod has the default routes of the network that requests them, or else of its primary network.",
+  "cluster routes":
+    "A running pod with further networks has its routes to the cluster on its primary network's interface.",
   watched: "Once the API server answers, plexusd sees its pods.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",

@@ -86,7 +86,7 @@ export async function openNode(options: NodeOptions): Promise<Node> {
 
 /** Keeps the node's CNI configuration, follows its pods and runs the tasks. @throws Error */
 export async function startNode(node: Node, tasks: readonly HousekeepingTask[]): Promise<void> {
-  const { life, config, nodeConf, duties, logger } = node;
+  const { life, config, cluster, nodeConf, duties, logger } = node;
   await life.start({
     name: "node configuration",
     start: () => nodeConf?.start(),
@@ -105,6 +105,9 @@ export async function startNode(node: Node, tasks: readonly HousekeepingTask[]):
     },
   });
   config.onChange(() => housekeeping.runNow());
+  // Pods need them also while the API server is unavailable.
+  if (config.current().engine.clusterRoutes !== undefined)
+    void cluster.source.clusterRanges?.({}).catch(() => undefined);
 }
 
 async function newEngine({ config, cluster, ...options }: NodeOptions): Promise<Engine> {

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { isPlainName } from "#cni/names.ts";
 import { dnsLabelProblem } from "#lib/dns-name.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
+import { tryParseNetwork } from "#lib/ip.ts";
 import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ConfigKeys } from "./config-table.ts";
@@ -56,6 +57,11 @@ function splitAtCommas(list: string): readonly string[] {
 const markerResource = () =>
   z.string().regex(/^[^/*\s]+\/[^*\s]*\*?$/, {
     error: "must be a resource (DOMAIN/NAME), or the beginning of one with / and a final *",
+  });
+
+const clusterRange = () =>
+  z.string().refine((text) => (tryParseNetwork(text)?.prefix ?? 0) > 0, {
+    error: "must be a network of the cluster, without host bits: 10.244.0.0/16",
   });
 
 /**
@@ -201,6 +207,14 @@ export const engineKeys = {
     default: "beforeReply",
     description:
       "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most twice `apiTimeoutMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
+  },
+  clusterRoutes: {
+    schema: () =>
+      z.union([z.enum(["keep"]), z.array(clusterRange()).max(64).readonly()], {
+        error: "expected keep, or a list of at most 64 networks",
+      }),
+    description:
+      "[Routes to the cluster](networks.md#default-route-that-keeps-the-cluster) that a pod with further networks keeps: to Services, the node, and the ranges of a list. Earlier releases cannot read the records of such pods.",
   },
   hotPlug: {
     schema: () =>

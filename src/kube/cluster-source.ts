@@ -1,10 +1,17 @@
-import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
+import type {
+  CalledPod,
+  ClusterRanges,
+  ClusterSource,
+  Pod,
+  PodName,
+} from "#engine/ports/cluster.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { WatchCache } from "#kube/watch/watch-cache.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { nodeNameOf, runtimeUid } from "#npwg/object-meta.ts";
+import { ApiClusterRanges } from "./cluster-ranges.ts";
 import type { KeptDefinitions } from "./kept-definitions.ts";
 import type { LiveGetter } from "./live-get.ts";
 import { keyOf, metadataListOnly, metadataOnly, nadOf, podOf } from "./objects.ts";
@@ -28,9 +35,11 @@ interface ApiClusterSourceOptions {
  */
 export class ApiClusterSource implements ClusterSource {
   readonly #options: ApiClusterSourceOptions;
+  readonly #ranges: ApiClusterRanges;
 
   constructor(options: ApiClusterSourceOptions) {
     this.#options = options;
+    this.#ranges = new ApiClusterRanges(options.live, options.nodeName);
   }
 
   /** @throws CniError 11 when the API server does not answer in time */
@@ -80,6 +89,10 @@ export class ApiClusterSource implements ClusterSource {
   *knownNads(): Iterable<NetworkAttachmentDefinition> {
     yield* this.#options.nads.values();
     yield* this.#options.kept?.missing() ?? [];
+  }
+
+  clusterRanges({ signal }: { signal?: AbortSignal } = {}): Promise<ClusterRanges> {
+    return this.#ranges.get(signal);
   }
 
   /**

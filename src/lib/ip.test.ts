@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  contains,
   covers,
   ipFamily,
   ipFromBytes,
@@ -7,6 +8,7 @@ import {
   isDefaultRoute,
   parseCidr,
   parseIp,
+  tryParseNetwork,
 } from "./ip.ts";
 
 test.each([
@@ -111,4 +113,20 @@ test.each([
   ["fd01::/65", "fd01:0:0:0:8000::", false],
 ])("covers(%s, %s) is %s", (network, address, covered) => {
   expect(covers(parseCidr(network), address)).toBe(covered);
+});
+
+test.each([
+  ["10.0.0.0/8", "10.96.0.0/12", true],
+  ["10.96.0.0/12", "10.0.0.0/8", false],
+  ["10.96.0.0/12", "10.96.0.0/12", true],
+  ["10.96.0.0/12", "10.112.0.0/16", false],
+  ["::/0", "10.0.0.0/8", false],
+])("contains(%s, %s) is %s", (network, part, contained) => {
+  expect(contains(parseCidr(network), parseCidr(part))).toBe(contained);
+});
+
+test("tryParseNetwork() takes no host bits", () => {
+  const texts = ["10.96.0.0/12", "fd00:96::/108", "0.0.0.0/0", "10.0.0.1/32"];
+  const all = [...texts, "10.97.0.0/12", "fd00::1/64", "10.0.0.0/33", "10.0.0.0", "x/8"];
+  expect(all.filter((text) => tryParseNetwork(text) !== undefined)).toEqual(texts);
 });

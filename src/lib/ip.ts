@@ -3,11 +3,15 @@ import ipaddr from "ipaddr.js";
 /** The version of the Internet Protocol that an address belongs to. */
 export type IpFamily = 4 | 6;
 
-/** An address with its prefix length; the address keeps its host bits. */
-interface Cidr {
-  /** In the form that {@link parseIp} returns. */
+interface Network {
   readonly address: string;
   readonly prefix: number;
+}
+
+/** An address with its prefix length; the address keeps its host bits. */
+export interface Cidr extends Network {
+  /** In the form that {@link parseIp} returns. */
+  readonly address: string;
   readonly family: IpFamily;
 }
 
@@ -58,8 +62,21 @@ export function tryParseCidr(text: string): Cidr | undefined {
   return { address, prefix, family };
 }
 
+/** A network: as {@link tryParseCidr}, but undefined with host bits, too. */
+export function tryParseNetwork(text: string): Cidr | undefined {
+  const cidr = tryParseCidr(text);
+  if (cidr === undefined) return undefined;
+  const bits = Array.from(ipToBytes(cidr.address), (byte) => byte.toString(2).padStart(8, "0"));
+  return bits.join("").slice(cidr.prefix).includes("1") ? undefined : cidr;
+}
+
+/** Whether all of a network lies in another one; false across families. @throws RangeError */
+export function contains(network: Network, part: Network): boolean {
+  return network.prefix <= part.prefix && covers(network, part.address);
+}
+
 /** Writes what {@link parseCidr} read. */
-export function formatCidr(cidr: Cidr): string {
+export function formatCidr(cidr: Network): string {
   return `${cidr.address}/${cidr.prefix}`;
 }
 
@@ -75,7 +92,7 @@ export function isDefaultRoute(dst: string): boolean {
 }
 
 /** Whether an address lies in a network; false across families. @throws RangeError */
-export function covers(network: { address: string; prefix: number }, address: string): boolean {
+export function covers(network: Network, address: string): boolean {
   const [base, ip] = [ipaddr.parse(parseIp(network.address)), ipaddr.parse(parseIp(address))];
   return base.kind() === ip.kind() && ip.match(base, network.prefix);
 }

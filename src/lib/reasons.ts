@@ -27,6 +27,8 @@ const table = {
   7: {
     InvalidNetworkConfig: "correct the network configuration that the message names",
     InvalidDefinition: "correct the definition's spec.config",
+    ClusterRangesUnknown:
+      "add the cluster's ranges to clusterRoutes in plexusd's configuration, or annotate the pod with plexus.dev/cluster-routes: none",
     MetaPlugin:
       "replace the meta-plugin in the definition by the network's own plugin: Plexus calls it directly",
     MissingConfiguration:
@@ -141,6 +143,7 @@ const findings = {
       "StatusLate",
     ],
     ...[
+      "ClusterShadowed",
       "ConfNotWritten",
       "ConfigNotInEffect",
       "CrdMissing",

@@ -11,7 +11,7 @@ import {
   RoutingTableClass,
 } from "netlink/dist/rt/gen_structs.js";
 import { putU32, readS32, readU16, readU32 } from "netlink/dist/structs.js";
-import { type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
+import { type Cidr, type IpFamily, ipFromBytes, ipToBytes } from "#lib/ip.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import {
   type Attribute,
@@ -177,6 +177,22 @@ export function newDefaultRoute(route: NewDefaultRoute): KernelRoute {
       ],
     },
   };
+}
+
+/** The protocol (`ip route show proto 112`) of routes that Plexus keeps to the cluster: nothing else has it. */
+const keptProtocol = 112 as number as RouteProtocol;
+
+/** Whether it is one of {@link keptRoute}. */
+export function isKeptRoute({ wire }: KernelRoute): boolean {
+  return wire.header.protocol === keptProtocol;
+}
+
+/** A route to a network by the hops of another route, with its metric and attributes such as the MTU. */
+export function keptRoute({ address, prefix }: Cidr, by: KernelRoute): KernelRoute {
+  const header = { ...by.wire.header, dstLen: prefix, protocol: keptProtocol };
+  const attributes = by.wire.attributes.filter(({ type }) => type !== rta.dst);
+  const dst = { type: rta.dst, data: ipToBytes(address) };
+  return { ...by, dst: { address, prefix }, wire: { header, attributes: [dst, ...attributes] } };
 }
 
 /** A multipath route with only some of its hops, which are sent back unchanged. */

@@ -20,6 +20,7 @@ function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
   const marks = ["addEnded", "hasLostUpdate"];
   const optional = ["listName", "netnsProcess", "pod", ...marks, "pendingStatus", "teardown"];
+  optional.push("clusterRoutes");
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");
@@ -31,6 +32,7 @@ function checkRecord(record: FieldReader): void {
     if (record.has(key) && record.value(key) !== true) record.mismatch(key, "true, or absent");
   }
   record.stringMap("pendingStatus");
+  record.strings("clusterRoutes");
   const teardown = record.object("teardown");
   if (teardown !== undefined) checkTeardown(teardown);
 }

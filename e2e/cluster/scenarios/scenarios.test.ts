@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { startCluster } from "../kubernetes/cluster.ts";
 import { attachScenarios } from "./attach.ts";
+import { clusterRouteScenarios } from "./cluster-routes.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
 import { explainScenarios } from "./explain.ts";
@@ -43,6 +44,7 @@ const scenarios = [
   outageScenarios,
   lostCrdScenario,
   hotPlugScenarios,
+  clusterRouteScenarios,
   thinScenarios,
   freshNodeScenarios,
   placementScenarios,

@@ -49,6 +49,8 @@ const allowed: readonly Access[] = [
   { verb: "get", resource: "resourceclaims", group: "resource.k8s.io" },
   { verb: "list", resource: "resourceslices", group: "resource.k8s.io" },
   { verb: "get", ...ownCrd },
+  { verb: "list", resource: "servicecidrs", group: "networking.k8s.io" },
+  { verb: "get", resource: "nodes" },
   { verb: "get", ...ownDaemonSet },
   { verb: "watch", ...accounts, name: "plexusd" },
 ];
@@ -64,7 +66,7 @@ const refused: readonly Access[] = [
   { verb: "update", resource: "resourceclaims", subresource: "status", group: "resource.k8s.io" },
   { verb: "patch", resource: "resourceslices", group: "resource.k8s.io" },
   { verb: "get", resource: "configmaps" },
-  { verb: "get", resource: "nodes" },
+  { verb: "list", resource: "nodes" },
   { verb: "patch", ...nads },
   { verb: "list", resource: "events" },
   { verb: "get", ...crds, name: "pods.example.com" },

@@ -1,6 +1,9 @@
 import { expect } from "vitest";
+import { planClusterRoutes } from "#engine/add/cluster-routes.ts";
 import { changeRoutes, type RoutesAfter } from "#engine/add/default-route/apply.ts";
-import { planDefaultRoute } from "#engine/add/default-route/plan.ts";
+import { planDefaultRoute, type RoutePlan } from "#engine/add/default-route/plan.ts";
+import type { RouteState } from "#engine/add/default-route/route-state.ts";
+import { parseCidr } from "#lib/ip.ts";
 import type { NetnsLab } from "../../support/node/netns-lab.ts";
 import { test as nodeTest } from "../../support/node/test.ts";
 
@@ -65,7 +68,12 @@ class RoutedPod {
   }
 
   /** Applies the key `default-route` of net1. */
-  async apply(requested: readonly string[]): Promise<RoutesAfter | undefined> {
+  apply(requested: readonly string[]): Promise<RoutesAfter | undefined> {
+    const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }];
+    return this.change((state) => planDefaultRoute(state, attachments));
+  }
+
+  async change(plan: (state: RouteState) => RoutePlan): Promise<RoutesAfter | undefined> {
     const transport = async (netns: string, messages: Uint8Array): Promise<Uint8Array> => {
       const bytes = Buffer.from(messages);
       this.tamper(bytes);
@@ -78,9 +86,7 @@ class RoutedPod {
       ];
       return Buffer.from(await this.#lab.run("ip", "netns", "exec", netns, ...program), "hex");
     };
-    const attachments = [{ ifName: "eth0" }, { ifName: "net1", requested }];
-    const namespace = { netns: this.#netns, transport };
-    return changeRoutes(namespace, (state) => planDefaultRoute(state, attachments));
+    return changeRoutes({ netns: this.#netns, transport }, plan);
   }
 
   /** The default routes of a family in the order of their metrics, without the kernel's additions. */
@@ -149,4 +155,32 @@ test("changeRoutes() restores every route if the kernel rejects one", async ({ p
     "cannot add the IPv4 default route via 10.1.0.1 dev net1: ENETUNREACH",
   );
   expect(await pod.routes()).toEqual(before);
+});
+
+test("routes to the cluster copy a default route with a link-local gateway and an MTU, and can be removed", async ({
+  pod,
+}) => {
+  const before = await pod.routes();
+  await pod.ip("route del default");
+  await pod.ip("-6 route del default");
+  await pod.ip("route add 169.254.1.1 dev eth0 scope link");
+  await pod.ip("route add default via 169.254.1.1 dev eth0 mtu 1400");
+  await pod.ip("-6 route add default via fe80::ee dev eth0");
+  const primary = await pod.routes();
+  expect(primary).not.toEqual(before);
+  const keep = (...ranges: string[]) =>
+    pod.change((state) =>
+      planClusterRoutes(state, "eth0", { ranges: ranges.map(parseCidr), moved: [] }),
+    );
+  await keep("10.96.0.0/12", "fd00:96::/108");
+  expect((await pod.routes()).filter((line) => !primary.includes(line))).toEqual([
+    expect.stringMatching(/^10\.96\.0\.0\/12 via 169\.254\.1\.1 dev eth0 proto 112 mtu 1400/),
+    expect.stringMatching(/^fd00:96::\/108 via fe80::ee dev eth0 proto 112 metric 1024/),
+  ]);
+  await pod.ip("route del default");
+  await keep("10.96.0.0/12", "10.112.0.0/12");
+  expect(await pod.ip("route get 10.112.0.1")).toContain("via 169.254.1.1 dev eth0");
+  await pod.ip("route add default via 169.254.1.1 dev eth0 mtu 1400");
+  await keep();
+  expect(await pod.routes()).toEqual(primary);
 });

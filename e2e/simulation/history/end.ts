@@ -3,6 +3,7 @@ import { defaultPaths } from "#lib/files/default-paths.ts";
 import { isJsonObject } from "#lib/json.ts";
 import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
 import {
+  clusterRanges,
   isGateway,
   isMistyped,
   isRefused,
@@ -46,6 +47,8 @@ export async function checkRunning(stage: Stage): Promise<void> {
   if (stage.scenario.hotPlug) await checkRequested(stage);
   const misrouted = await lastProblem(stage, () => routesProblem(stage), hotPlugUs);
   if (misrouted !== undefined) properties.violate("default routes", misrouted);
+  const lost = await lastProblem(stage, () => clusterProblem(stage), hotPlugUs);
+  if (lost !== undefined) properties.violate("cluster routes", lost);
   for (const sandbox of runningSandboxes(stage)) checkAttached(stage, sandbox);
   const check = () => inProcess(runtime.process, () => runtime.check()).catch(() => true);
   // A plugin of hot-plug that hangs keeps the sandbox until its time limit.
@@ -256,6 +259,22 @@ function routesProblem(stage: Stage): string | undefined {
       if (wrong.length > 0 || own.length !== 1)
         return `${sandbox.id} has IPv${family} default routes ${ofFamily.join(", ")}; ${owner.ifName} should`;
     }
+  }
+  return undefined;
+}
+
+/** What running pods lack of the routes to the cluster. */
+function clusterProblem(stage: Stage): string | undefined {
+  const { world, scenario } = stage;
+  const families = scenario.keepsCluster ? routedFamilies(scenario.defaultNetwork) : [];
+  for (const sandbox of runningSandboxes(stage)) {
+    const kept = world.kernel.keptRoutes(sandbox.netns).map((route) => route.split(" via ")[0]);
+    const hasOthers = expected(stage, sandbox).some((each) => !each.startsWith("eth0 "));
+    const wanted = families.filter(() => hasOthers).map((family) => clusterRanges[family]);
+    // The last of them may have taken the routes with it, or a crash may have left them.
+    const isKnown = hasOthers || !scenario.keepsCluster;
+    if (isKnown && kept.toSorted().join() !== wanted.toSorted().join())
+      return `${sandbox.id} has routes to the cluster's ${kept.join()}, it should have ${wanted.join()}`;
   }
   return undefined;
 }

@@ -22,6 +22,8 @@ export interface Scenario extends Pick<StatusScenario, "isStatic" | "changesStat
   /** With `hotPlug`, it may attach networks to running pods. */
   readonly hasAgent: boolean;
   readonly hotPlug: boolean;
+  /** Whether pods keep routes to the cluster by their primary network. */
+  readonly keepsCluster: boolean;
   /** Whether the runtime's list of sandboxes is written every half minute. */
   readonly hasList: boolean;
   /** Whether it lasts until plexusd has swept the state directory, if there is something to sweep. */
@@ -112,6 +114,7 @@ export function drawScenario(seed: number): Scenario {
   const scenario = {
     ...statuses,
     ...{ seed, ...node, pods, hotPlug, publishStatus, others },
+    keepsCluster: hotPlug && new Random(seed + 0.4375 * 2 ** 32).chance(0.5),
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     lingers: ofOthers.chance(0.7),
     hasAgent: node.hasAgent || others.isAgentBlind,

@@ -65,6 +65,12 @@ const routed: Partial<Record<NetworkName, readonly IpFamily[]>> = {
   "gateway-dual": [4, 6],
 };
 
+/** The cluster's ranges: all pods have addresses there. */
+export const clusterRanges: Readonly<Record<IpFamily, string>> = {
+  4: "10.0.0.0/8",
+  6: "fd00::/16",
+};
+
 export function routedFamilies(network: NetworkName): readonly IpFamily[] {
   return routed[network] ?? [];
 }

@@ -33,7 +33,14 @@ import type { Disk } from "../world/disk.ts";
 import { Process } from "../world/schedule.ts";
 import { type EngineProcess, type EngineSession, world } from "../world/world.ts";
 import { listFiles } from "./mesh-agent.ts";
-import { conflist, type NetworkName, networks, resources, runtimeConf } from "./networks.ts";
+import {
+  clusterRanges,
+  conflist,
+  type NetworkName,
+  networks,
+  resources,
+  runtimeConf,
+} from "./networks.ts";
 
 const { stateDir } = defaultPaths;
 /** The stand-in for the API's client reads none. */
@@ -124,7 +131,14 @@ const deviceSources: readonly DeviceSource[] = [
   },
 ];
 
-type PlexusdScenario = Pick<Scenario, "publishStatus" | "hotPlug" | "others">;
+type PlexusdScenario = EngineScenario & Pick<Scenario, "others">;
+
+type EngineScenario = Pick<Scenario, "publishStatus" | "hotPlug" | "keepsCluster">;
+
+function engineConfig({ publishStatus, hotPlug, keepsCluster }: EngineScenario) {
+  const clusterRoutes = Object.values(clusterRanges);
+  return { publishStatus, hotPlug, ...(keepsCluster && { clusterRoutes }) };
+}
 
 /** The node's CNI configuration, where no agent changes it. */
 const leftAlone = {
@@ -213,7 +227,7 @@ export class Plexusd {
   }
 
   async #open(): Promise<void> {
-    const { publishStatus, hotPlug, others } = this.#scenario;
+    const { others } = this.#scenario;
     const life = this.#life;
     const records = await life.start({
       name: "records",
@@ -226,7 +240,7 @@ export class Plexusd {
       stop: (opened) => opened.close(),
     });
     this.#cluster = cluster;
-    const current = { ...defaultConfig, engine: { publishStatus, hotPlug } };
+    const current = { ...defaultConfig, engine: engineConfig(this.#scenario) };
     const config = {
       current: () => current,
       onChange: (listener: () => void) => {
@@ -315,10 +329,9 @@ const lingerUs = 10e6;
 
 /** plexus-standalone, which the shim starts for its call, with the configuration of plexusd. */
 export function startStandalone({
-  hotPlug,
   lingers,
-  publishStatus,
-}: Pick<Scenario, "hotPlug" | "lingers" | "publishStatus">): EngineProcess {
+  ...scenario
+}: EngineScenario & Pick<Scenario, "lingers">): EngineProcess {
   const process = new Process("plexus-standalone");
   let records: FileRecordStore | undefined;
   const openRecords = async (): Promise<FileRecordStore> => {
@@ -340,7 +353,7 @@ export function startStandalone({
       stateDir,
       openRecords,
       ...{
-        config: { hotPlug, publishStatus },
+        config: engineConfig(scenario),
         log: { logger, take: () => "" },
         clock: bootClockMs,
       },

@@ -112,6 +112,11 @@ export class Kernel implements Boot {
     return this.#rtnetlink.hasNamespace(netns) ? this.#rtnetlink.defaultRoutes(netns) : [];
   }
 
+  /** The routes of a namespace that Plexus keeps to the cluster: `DST via GATEWAY dev NAME`. */
+  keptRoutes(netns: string): string[] {
+    return this.#rtnetlink.hasNamespace(netns) ? this.#rtnetlink.keptRoutes(netns) : [];
+  }
+
   /** @returns whether there was one */
   removeLink(netns: string, name: string): boolean {
     if (!isCurrentAlive() || this.#links.get(netns)?.delete(name) !== true) return false;

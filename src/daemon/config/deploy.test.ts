@@ -155,6 +155,8 @@ test("plexusd may only read pods, definitions, their CRD, claimed devices, its D
     { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
     { apiGroups: ["resource.k8s.io"], resources: ["resourceclaims"], verbs: ["get"] },
     { apiGroups: ["resource.k8s.io"], resources: ["resourceslices"], verbs: ["list"] },
+    { apiGroups: ["networking.k8s.io"], resources: ["servicecidrs"], verbs: ["list"] },
+    { apiGroups: [""], resources: ["nodes"], verbs: ["get"] },
   ]);
   const { name } = byKind("DaemonSet", install).metadata;
   expect(byKind("Role", install).rules).toEqual([

@@ -56,7 +56,7 @@ export function sandboxToAdd(
  * a running sandbox, additional networks are attached.
  */
 export class AddRecord {
-  readonly sandbox: RecordedSandbox;
+  sandbox: RecordedSandbox;
   readonly isRunning: boolean;
   readonly #ctx: CallContext;
   readonly #earlier: readonly DetachableAttachment[];
@@ -126,6 +126,11 @@ export class AddRecord {
         ignoredRequests: nonEmpty(ignoredRequests),
         ...(kernel && { userSpaceInterfaces: nonEmpty(missingInterfaces(result, kernel)) }),
       });
+  }
+
+  /** Notes the destinations of the routes that the sandbox keeps to the cluster. */
+  noteClusterRoutes(kept: readonly string[]): void {
+    this.sandbox = { ...this.sandbox, clusterRoutes: kept };
   }
 
   /** Keeps only what could not be detached again, as it says. */

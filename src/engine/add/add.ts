@@ -10,6 +10,7 @@ import { nextTurn } from "#lib/concurrency/next-turn.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { AddRecord, sandboxToAdd } from "./add-record.ts";
 import { attachNetworks } from "./attach-networks.ts";
+import { keepClusterRoutes } from "./cluster-routes.ts";
 import { detachEarlier } from "./earlier-sandbox.ts";
 import { emitAttachFailed } from "./events.ts";
 import { finishAdd } from "./finish-add.ts";
@@ -34,9 +35,11 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   for (let turn = 0; turn < 2; turn++) await nextTurn();
   ctx.signal.throwIfAborted();
   const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
+  const beforeOthers = () => keepClusterRoutes(ctx, record, { pod, attachments });
+  const networks = { attachments, recordBytes, beforeOthers };
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {
-    const { attached, kernel } = await attachNetworks(ctx, record, { attachments, recordBytes });
+    const { attached, kernel } = await attachNetworks(ctx, record, networks);
     const sandbox = { record, durable, pod, attached, kernel, annotationError };
     return await finishAdd(ctx, sandbox);
   } catch (error) {

@@ -24,6 +24,8 @@ import { requiringAll } from "./required-plugins.ts";
 
 /** Networks to attach. */
 interface NetworksToAttach extends Pick<AttachmentPlan, "attachments" | "recordBytes"> {
+  /** Is awaited before the first network that is not the default one. */
+  readonly beforeOthers?: () => Promise<void>;
   /** Is awaited before each further plugin, with what its network has by then. */
   readonly betweenPlugins?: (partial: Attached) => Promise<void>;
 }
@@ -47,7 +49,7 @@ interface AttachedNetworks {
 export async function attachNetworks(
   ctx: CallContext,
   record: AddRecord,
-  { attachments, recordBytes, betweenPlugins }: NetworksToAttach,
+  { attachments, recordBytes, beforeOthers, betweenPlugins }: NetworksToAttach,
 ): Promise<AttachedNetworks> {
   const attached: Attached[] = [];
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
@@ -55,6 +57,7 @@ export async function attachNetworks(
   await claimDevices(ctx, record.sandbox, attachments);
   for (const [position, planned] of attachments.entries()) {
     await recorded;
+    if (planned === attachments.find(({ isDefault }) => !isDefault)) await beforeOthers?.();
     record.note(planned, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;

@@ -7,12 +7,22 @@ import { checkNetwork } from "#cni/runtime/chain.ts";
 import { runtimeConf } from "#cni/runtime/delegate-calls.ts";
 import { isAtLeast } from "#cni/versions.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { inSandbox, sandboxAddresses, sandboxLinks } from "#engine/call/sandbox.ts";
-import { addHasEnded, type RecordedAttachment } from "#engine/record/record.ts";
+import {
+  inSandbox,
+  netlinkTransport,
+  sandboxAddresses,
+  sandboxLinks,
+} from "#engine/call/sandbox.ts";
+import {
+  type AttachmentRecord,
+  addHasEnded,
+  type RecordedAttachment,
+} from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
-import { parseCidr } from "#lib/ip.ts";
+import { formatCidr, type IpFamily, parseCidr } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { InterfaceAddress, Link } from "#netlink/links.ts";
+import { isKeptRoute, listRoutes } from "#netlink/routes.ts";
 
 /** What the kernel has in the sandbox. */
 interface SandboxState {
@@ -46,6 +56,7 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
     links: await sandboxLinks(ctx, netns),
     addresses: await sandboxAddresses(ctx, netns),
   }));
+  await checkClusterRoutes(ctx, netns, record);
   // What hot-plug has not finished is not the runtime's concern, which would stop the pod.
   const isConcern = ({ state }: RecordedAttachment): boolean =>
     state === "attached" || !addHasEnded(record);
@@ -56,6 +67,19 @@ export async function check(ctx: CallContext, request: CheckRequest): Promise<vo
       throw withNetworkContext(error, attachment);
     }
   }
+}
+
+async function checkClusterRoutes(
+  ctx: CallContext,
+  netns: string,
+  { clusterRoutes = [] }: AttachmentRecord,
+): Promise<void> {
+  if (clusterRoutes.length === 0) return;
+  const read = (family: IpFamily) => listRoutes(netlinkTransport(ctx), netns, family);
+  const routes = await inSandbox(netns, () => Promise.all([read(4), read(6)]));
+  const kept = routes.flat().flatMap((route) => (isKeptRoute(route) ? formatCidr(route.dst) : []));
+  const lost = clusterRoutes.find((dst) => !kept.includes(dst));
+  if (lost !== undefined) throw failed(`the pod has lost its route to ${lost} in the cluster`);
 }
 
 async function checkAttachment(

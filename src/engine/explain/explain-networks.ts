@@ -14,6 +14,7 @@ import { type AttachmentRecord, usableRecord } from "#engine/record/record.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type AttachedNetwork, requestsOf } from "./attached-network.ts";
 import { type ExplainedNetwork, type Explanation, explainedProblem } from "./explanation.ts";
+import { shadowedRanges } from "./shadowed-ranges.ts";
 
 interface ExplainInput {
   readonly pod: Pod;
@@ -58,9 +59,15 @@ export async function explainNetworks(
     record && (await outdatedInterfaces(ctx, record).catch(() => [])),
   );
   const changes = record && usableRecord(record) ? changesOf(config, record, pod) : noChanges;
-  const networks = compared(attachments, problems, { attached, changes }).map((each) =>
-    outdated.has(each.ifName) ? { ...each, isOutdated: true } : each,
-  );
+  const shadowed = record && (await shadowedRanges(ctx, pod, record));
+  const networks = compared(attachments, problems, { attached, changes }).map((each) => {
+    const shadows = shadowed?.get(each.ifName ?? "") ?? [];
+    return {
+      ...each,
+      ...(outdated.has(each.ifName) && { isOutdated: true }),
+      ...(shadows.length > 0 && { shadows }),
+    };
+  });
   return { networks, problems: problems.map(explainedProblem) };
 }
 

@@ -38,6 +38,8 @@ export interface ExplainedNetwork {
   readonly isConfigured?: boolean;
   /** Whether the pod has it although neither annotation nor configuration request it. @default false */
   readonly isUnrequested?: boolean;
+  /** Ranges of the cluster to which the pod's packets leave by this network, not by the default one. */
+  readonly shadows?: readonly string[];
   /** What hot-plug still has to do, or could not; absent when it has done all. */
   readonly pending?: "plug" | "unplug";
   /** The requests of the pod that it was attached without. */

@@ -15,6 +15,7 @@ import type { Explanation } from "./explanation.ts";
 type CallReason =
   | "AgentUnavailable"
   | "AlreadyAttached"
+  | "ClusterRangesUnknown"
   | "DecodingFailure"
   | "IgnoredRequest"
   | "IncompatibleCniVersion"

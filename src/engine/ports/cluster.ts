@@ -50,6 +50,14 @@ export interface DefinitionSource {
   knownNads?(): Iterable<NetworkAttachmentDefinition>;
 }
 
+/** Networks in CIDR notation. */
+export interface ClusterRanges {
+  /** The ranges of Services; absent if the API server has no ServiceCIDRs, before Kubernetes 1.33. */
+  readonly services?: readonly string[];
+  /** This node's own addresses. */
+  readonly node: readonly string[];
+}
+
 /** Where pods and NetworkAttachmentDefinitions come from. */
 export interface ClusterSource extends DefinitionSource {
   /**
@@ -69,6 +77,8 @@ export interface ClusterSource extends DefinitionSource {
     identity: CalledPod,
     options: { signal?: AbortSignal },
   ): Promise<JsonObject | undefined>;
+  /** What the API says of the cluster's addresses. @default unknown @throws CniError 11 */
+  clusterRanges?(options: { signal?: AbortSignal }): Promise<ClusterRanges | undefined>;
   /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */
   notReadyReason(): string | undefined;
   /** Why pods or definitions cannot be read now, found by reading. @default as notReadyReason() */

@@ -52,6 +52,8 @@ export interface AttachmentRecord extends RecordKey {
    * earlier releases. Plexus compares them with the pod for as long as the record exists.
    */
   readonly pendingStatus?: Readonly<Record<string, string>>;
+  /** Destinations of the routes that Plexus keeps to the cluster. Absent if it never kept any. */
+  readonly clusterRoutes?: readonly string[];
   /** The last DEL that did not detach everything; absent until one has begun. */
   readonly teardown?: FailedTeardown;
   /** In the order of attachment; the default network first. */

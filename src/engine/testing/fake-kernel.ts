@@ -1,11 +1,13 @@
 import { parseMessages } from "netlink/dist/structs.js";
 import { CniError } from "#cni/error.ts";
 import { NetnsError } from "#engine/ports/host.ts";
-import { ipFamily } from "#lib/ip.ts";
+import { formatCidr, ipFamily } from "#lib/ip.ts";
 import {
   addRoute,
   decodeRoute,
   isDefault,
+  isKeptRoute,
+  type KernelRoute,
   kernelMetric,
   newDefaultRoute,
 } from "#netlink/routes.ts";
@@ -119,6 +121,15 @@ export class FakeKernel {
         ({ hops: [hop], metric }) =>
           `via ${hop?.gateway} dev ${namespace.nameOf(hop?.ifIndex)} metric ${metric}`,
       );
+  }
+
+  /** The routes that Plexus keeps to the cluster, as `DST via GATEWAY dev NAME`. */
+  keptRoutes(netns: string): string[] {
+    const namespace = this.#enter(netns);
+    const kept = namespace.routes().flatMap((route) => decodeRoute(route) ?? []);
+    const text = ({ dst, hops: [hop] }: KernelRoute): string =>
+      `${formatCidr(dst)} via ${hop?.gateway} dev ${namespace.nameOf(hop?.ifIndex)}`;
+    return kept.filter(isKeptRoute).map(text);
   }
 
   /** As {@link answer}, and counts the datagrams. @throws NetnsError */

@@ -1,4 +1,10 @@
-import type { CalledPod, ClusterSource, Pod, PodName } from "#engine/ports/cluster.ts";
+import type {
+  CalledPod,
+  ClusterRanges,
+  ClusterSource,
+  Pod,
+  PodName,
+} from "#engine/ports/cluster.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
@@ -11,6 +17,7 @@ export class FakeSource implements ClusterSource {
   /** `pod namespace/name` and `nad namespace/name`, in the order in which they were asked for. */
   readonly asked: string[] = [];
   notReady: string | undefined;
+  ranges: ClusterRanges | undefined;
   /** Thrown by every question, when set. */
   failure: Error | undefined;
 
@@ -72,6 +79,12 @@ export class FakeSource implements ClusterSource {
 
   knownNads(): Iterable<NetworkAttachmentDefinition> {
     return this.#nads.values();
+  }
+
+  async clusterRanges(): Promise<ClusterRanges | undefined> {
+    this.asked.push("cluster ranges");
+    if (this.failure !== undefined) throw this.failure;
+    return this.ranges;
   }
 
   notReadyReason(): string | undefined {

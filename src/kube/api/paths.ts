@@ -19,6 +19,7 @@ export const apiPaths = {
     `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}/token`,
   resourceClaim: ({ namespace, name }: ObjectName): string =>
     `/apis/resource.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/resourceclaims/${encodeURIComponent(name)}`,
+  serviceCidrs: "/apis/networking.k8s.io/v1/servicecidrs",
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 

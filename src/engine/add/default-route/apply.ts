@@ -1,9 +1,9 @@
 import { CniError } from "#cni/error.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { IpFamily } from "#lib/ip.ts";
+import { formatCidr, type IpFamily } from "#lib/ip.ts";
 import { execute, type NetlinkTransport, type Request } from "#netlink/codec.ts";
 import { type Link, listAddresses, listLinks } from "#netlink/links.ts";
-import { addRoute, deleteRoute, type KernelRoute, listRoutes } from "#netlink/routes.ts";
+import { addRoute, deleteRoute, isDefault, type KernelRoute, listRoutes } from "#netlink/routes.ts";
 import type { RouteEdit, RoutePlan } from "./plan.ts";
 import { type KernelRoutes, linkName, type RouteState } from "./route-state.ts";
 
@@ -100,7 +100,7 @@ function isSuccess({ op, append }: RouteEdit, errno: string | undefined): boolea
   return op === "del" ? errno === "ESRCH" : append === true && errno === "EEXIST";
 }
 
-/** Equivalent to: `ip route add default …` (or `append`, to restore), `ip route del default …`. */
+/** Equivalent to: `ip route add …` (or `append`, to restore), `ip route del …`. */
 function editRequest({ op, route, append }: RouteEdit): Request {
   return op === "del" ? deleteRoute(route) : addRoute(route, { append: append === true });
 }
@@ -111,5 +111,8 @@ function describe({ op, route }: RouteEdit, links: readonly Link[]): string {
     return gateway === undefined ? dev : `via ${gateway} ${dev}`;
   });
   const verb = op === "add" ? "add" : "remove";
-  return `${verb} the IPv${route.family} default route ${hops.join(", ")}`;
+  const what = isDefault(route)
+    ? `IPv${route.family} default route`
+    : `route to ${formatCidr(route.dst)}`;
+  return `${verb} the ${what} ${hops.join(", ")}`;
 }

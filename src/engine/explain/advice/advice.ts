@@ -6,6 +6,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import {
   attachedAsAsked,
+  clusterShadowed,
   definitionChanged,
   keyUnknown,
   networkAdded,
@@ -55,6 +56,7 @@ const rules: readonly Rule[] = [
   statusPending,
   requestIgnored,
   keyUnknown,
+  clusterShadowed,
   definitionChanged,
   networksDiffer,
 ];

@@ -33,6 +33,16 @@ export function keyUnknown({ problems }: Facts): Condition | undefined {
   return unknown && explained("All networks are attached, but not as the annotation says", unknown);
 }
 
+export function clusterShadowed({ networks }: Facts): Condition | undefined {
+  const other = networks.find(({ shadows }) => shadows !== undefined);
+  if (other === undefined) return undefined;
+  const { network, ifName, shadows = [] } = other;
+  const what = `the pod reaches ${shadows.join(", ")} of the cluster by ${network} (${ifName})`;
+  const step = `set clusterRoutes (docs/user/networks.md, "Default route that keeps the cluster") and create the pod again, or give the network other ranges`;
+  const message = `All networks are attached: ${listOf(networks)}. But ${what}: ${step}`;
+  return { reason: "ClusterShadowed", message };
+}
+
 export function definitionChanged({ networks, pod, isHotPluggable }: Facts): Condition | undefined {
   const outdated = networks.find(({ isOutdated }) => isOutdated === true);
   if (outdated === undefined) return undefined;
