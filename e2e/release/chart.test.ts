@@ -380,11 +380,17 @@ describe("the chart's values", () => {
     const all = await renderChart({
       values: { config, uninstall: true, agent: { enabled: true } },
     });
-    const daemonSets = all.filter(({ kind }) => kind === "DaemonSet");
-    expect(daemonSets.map(({ metadata }) => metadata.name)).toEqual(["plexus-uninstall"]);
     const { spec } = byKind("DaemonSet", all).spec.template;
     expect(spec.initContainers[0].args).toEqual(["--primary-dir=/srv/primary"]);
     expectSameNames(spec);
+  });
+
+  test("leave the DHCP daemon, which the DELs of the last pods need, beside the uninstaller", async () => {
+    const on = { enabled: true };
+    const values = { uninstall: true, agent: on, dhcp: on, sandboxes: on };
+    const daemonSets = (await renderChart({ values })).filter(({ kind }) => kind === "DaemonSet");
+    const names = daemonSets.map(({ metadata }) => metadata.name);
+    expect(names.toSorted()).toEqual(["plexus-dhcp", "plexus-uninstall"]);
   });
 
   test("reach the hook that hands the nodes back before helm uninstall deletes plexusd", async () => {
@@ -411,8 +417,10 @@ describe("the chart's values", () => {
     });
     const subjects = [{ kind: "ServiceAccount", name: "plexus-uninstall", namespace }];
     expect(byKind("RoleBinding", hooks).subjects).toEqual(subjects);
+    // The Job then waits for the DaemonSet of the release.
     const uninstalling = await renderChart({ values: { uninstall: true }, hooks: true });
-    expect(uninstalling.filter(isUninstallHook)).toEqual([]);
+    const waiting = uninstalling.filter(isUninstallHook).map(({ kind }) => kind);
+    expect(waiting).toEqual(kinds.filter((kind) => kind !== "DaemonSet"));
   });
 
   test.each([

@@ -36,7 +36,7 @@ export const uninstallClusterCommand = command({
   summary: "hand all nodes back: what deploy/uninstall and the chart's pre-delete hook run",
   description: `Expects the DaemonSet plexus-uninstall, whose pods check their nodes. If all nodes can be handed
 back, deletes the DaemonSet plexus and lets the pods of plexus-uninstall uninstall. Otherwise changes
-nothing.`,
+nothing. Where they uninstall already, as with the chart's value uninstall, only waits for them.`,
   flags: {
     namespace: textFlag("NAMESPACE", "of both DaemonSets", "kube-system"),
     host: textFlag("HOST", "of the API server; with the pod's service account"),
@@ -62,10 +62,14 @@ nothing.`,
 export async function handNodesBack(place: Place, limitMs: number): Promise<readonly string[]> {
   const startedAt = performance.now();
   const endsAt = startedAt + limitMs;
-  const problems = await problemsOf(place, { endsAt: startedAt + limitMs * shareOfChecks });
+  const isCheck = await onlyChecks(place);
+  const problems = await problemsOf(place, {
+    endsAt: startedAt + limitMs * (isCheck ? shareOfChecks : 1),
+  });
   if (problems.length > 0) {
     return [...problems, "Plexus is not uninstalled, and nothing was changed."];
   }
+  if (!isCheck) return [];
   // An uninstaller that starts while plexusd runs fails, and is restarted only after ten seconds.
   while (!(await deleteDaemon(place)) && performance.now() < endsAt) await pause(pollMs);
   const body = [
@@ -77,6 +81,14 @@ export async function handNodesBack(place: Place, limitMs: number): Promise<read
   const left = await problemsOf(place, { endsAt, isPatient: true });
   if (left.length === 0) return [];
   return [...left, "plexusd is deleted, but these nodes are not handed back: uninstall again."];
+}
+
+/** Whether the uninstallers only check their nodes. With the chart's `uninstall: true`, they hand them back. @throws ApiError */
+async function onlyChecks(place: Place): Promise<boolean> {
+  const { spec } = fieldsOf(await place.api.json(uninstallerOf(place)));
+  const { initContainers } = objectOf(objectOf(spec.template).spec);
+  const { command: words } = objectOf(objectsOf(initContainers)[0]);
+  return Array.isArray(words) && words.includes("--check");
 }
 
 function uninstallerOf({ namespace }: Place): { path: string; timeoutMs: number } {
