@@ -139,7 +139,8 @@ test("the chart renders the same resources injector as kustomize, with another i
   const kustomization = JSON.stringify({ components: ["component"], secretGenerator: [secret] });
   await writeFile(join(folder.path, "kustomization.yaml"), kustomization);
   const made = await kustomize(relative(join(root, "deploy"), folder.path));
-  const isInjector = ({ metadata }: Manifest): boolean => metadata.name === name;
+  const names = [name, "plexus-resources-injector"];
+  const isInjector = ({ metadata }: Manifest): boolean => names.includes(metadata.name);
   const rendered = async (more = {}, namespace?: string): Promise<Manifest[]> => {
     const values = { resourcesInjector: { enabled: true, ...pair, ...more } };
     return renderChart({ values, ...(namespace !== undefined && { namespace }) });
