@@ -202,4 +202,11 @@ describe("checkClaimReference()", () => {
     const message = `network "ns/net": key "ipam-claim-reference": must be a DNS-1123 subdomain (a-z, 0-9, '-' and '.'), got ${JSON.stringify(claim)}`;
     expect(check(claim)).toThrow(expect.objectContaining({ code: 100, message }));
   });
+
+  test.each(["../claim", 1])("rejects %j also in cni-args, where plugins find it", (claim) => {
+    const cniArgs = { "ipam-claim-reference": claim };
+    expect(() => checkClaimReference(selected({ "cni-args": cniArgs }), "ns/net")).toThrow(
+      'key "ipam-claim-reference": must be a ',
+    );
+  });
 });

@@ -114,8 +114,10 @@ const claimKey = "ipam-claim-reference";
  * @throws CniError 100 with key and value
  */
 export function checkClaimReference(selection: NetworkSelection, display: string): void {
-  const { ipamClaimReference: claim } = selection;
-  const problem = claim === undefined ? undefined : dnsSubdomainProblem(claim);
+  const { ipamClaimReference, cniArgs } = selection;
+  const claim = ipamClaimReference ?? cniArgs?.[claimKey];
+  if (claim === undefined) return;
+  const problem = typeof claim === "string" ? dnsSubdomainProblem(claim) : "must be a string";
   if (problem === undefined) return;
   const reason = `key "${claimKey}": ${withValue(problem, claim)}`;
   throw new CniError("InvalidRequest", `network "${display}": ${reason}`);
