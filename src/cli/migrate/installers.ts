@@ -1,21 +1,51 @@
-import { type Json, type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
+import {
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  objectOf,
+  objectsOf,
+  quoteValue,
+} from "#lib/json.ts";
 import type { MigrationNote } from "./multus-table.ts";
+
+/** How to tell that an operator's object has Multus installed, and how to end that. */
+interface Installer {
+  hasMultus(object: JsonObject): boolean;
+  remedy(name: unknown): string;
+}
 
 const ofRke2 =
   "run `kubectl -n kube-system edit helmchartconfig rke2-multus`, and set `failurePolicy: abort`, and `manifests: {daemonSet: false}` in `valuesContent`";
 
-/** How to have what a kind of object installs no longer include Multus. */
-const remedies: ReadonlyMap<unknown, (name: unknown) => string> = new Map([
+const ofCozystack =
+  'leave its package installed, and run `kubectl -n cozy-multus patch daemonset cozy-multus -p \'{"spec":{"template":{"spec":{"nodeSelector":{"example.com/meta-cni":"multus"}}}}}\'`';
+
+const helmChart: Installer = {
+  hasMultus: ({ metadata, spec }) =>
+    [objectOf(metadata).name, objectOf(spec).chart].some(
+      (each) => each === "multus" || each === "rke2-multus",
+    ),
+  remedy: ofRelease,
+};
+
+const installers: ReadonlyMap<unknown, Installer> = new Map([
   [
     "NicClusterPolicy",
-    patch("nicclusterpolicy nic-cluster-policy", { secondaryNetwork: { multus: null } }),
+    {
+      hasMultus: ({ spec }) => isJsonObject(objectOf(objectOf(spec).secondaryNetwork).multus),
+      remedy: patch("nicclusterpolicy nic-cluster-policy", { secondaryNetwork: { multus: null } }),
+    },
   ],
   [
     "NetworkAddonsConfig",
-    patch("networkaddonsconfig cluster", { multus: null, multusDynamicNetworks: null }),
+    {
+      hasMultus: (object) =>
+        isJsonObject(objectOf(object.spec).multus) || installsDynamicNetworks(object),
+      remedy: patch("networkaddonsconfig cluster", { multus: null, multusDynamicNetworks: null }),
+    },
   ],
-  ["HelmChart", ofRelease],
-  ["HelmChartConfig", ofRelease],
+  ["HelmChart", helmChart],
+  ["HelmChartConfig", helmChart],
 ]);
 
 function patch(object: string, spec: Json): () => string {
@@ -26,28 +56,35 @@ function ofRelease(name: unknown): string {
   return name === "rke2-multus" ? ofRke2 : "switch Multus off in its values";
 }
 
-/** A note for an operator's object that has Multus installed: by its name, its chart, or a key. */
-export function installerNotes({ kind, metadata, spec }: JsonObject): MigrationNote[] {
+/** Whether an operator's object has multus-dynamic-networks-controller installed. */
+export function installsDynamicNetworks({ kind, spec }: JsonObject): boolean {
+  return kind === "NetworkAddonsConfig" && isJsonObject(objectOf(spec).multusDynamicNetworks);
+}
+
+/** A note for an operator's object that has Multus installed. */
+export function installerNotes(object: JsonObject): MigrationNote[] {
+  const { kind, metadata } = object;
   const { name } = objectOf(metadata);
-  const remedy = remedies.get(kind);
-  if (remedy === undefined || !/"(rke2-)?multus"/.test(JSON.stringify([name, spec]))) return [];
-  return [note(`${kind} ${name}`, remedy(name))];
+  const installer = installers.get(kind);
+  return installer?.hasMultus(object) === true ? [note([kind, name], installer.remedy(name))] : [];
 }
 
 /** Notes for what restores a DaemonSet of Multus: operators' objects, and its Helm release. */
 export function ownerNotes({ metadata }: JsonObject): MigrationNote[] {
-  const { ownerReferences, annotations } = objectOf(metadata);
+  const { ownerReferences, annotations, namespace } = objectOf(metadata);
   const owners = objectsOf(ownerReferences).map(({ kind, name }) =>
-    note(`${kind} ${name}`, remedies.get(kind)?.(name) ?? "remove Multus from it"),
+    note([kind, name], installers.get(kind)?.remedy(name) ?? "remove Multus from it"),
   );
   const { "meta.helm.sh/release-name": release } = objectOf(annotations);
   if (release === undefined) return owners;
-  return [...owners, note(`Helm release ${release}`, ofRelease(release))];
+  const remedy = namespace === "cozy-multus" ? ofCozystack : ofRelease(release);
+  return [...owners, note(["Helm release", release], remedy)];
 }
 
-function note(source: string, remedy: string): MigrationNote {
+function note(source: readonly unknown[], remedy: string): MigrationNote {
+  const words = source.map((each) => (typeof each === "string" ? each : quoteValue(each)));
   return {
-    ...{ source, key: "DaemonSet" },
+    ...{ source: words.join(" "), key: "DaemonSet" },
     note: `restores a DaemonSet of Multus that you delete: when all nodes have moved, ${remedy} (docs/user/operators.md)`,
   };
 }

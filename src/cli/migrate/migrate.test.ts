@@ -94,6 +94,15 @@ test("the configuration is as lenient as Multus, and a comment tells when to cha
   expect(out).toMatch(/# strictness \(Plexus's default is standard\): .*remove this key when/);
 });
 
+test.each(["yaml", "configmap"])("a line break in a key sets nothing: %s", async (format) => {
+  const conf = { type: "multus", "x\nhotPlug: true\n#": 1 };
+  const { out } = await migrate({ "f.conf": JSON.stringify(conf) }, "-o", format);
+
+  const file = parse(out);
+  expect(format === "yaml" ? file : parse(file.data["config.yaml"])).toEqual(likeMultus);
+  expect(out).toContain("# x hotPlug: true # (f.conf): ");
+});
+
 test("the daemon's file overrides the CNI configuration, whatever their order", async () => {
   const daemon = { socketDir: "/run/multus", multusNamespace: "net", confDir: "/host/etc/b" };
   const conf = {

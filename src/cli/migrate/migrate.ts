@@ -3,6 +3,7 @@ import { stringify } from "yaml";
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag } from "#cli/flags.ts";
 import { parseConfig } from "#daemon/config/parse.ts";
+import { joinLines } from "#lib/one-line.ts";
 import { convert, type Migration } from "./convert.ts";
 import { findMultus, joinParts } from "./multus-files.ts";
 
@@ -48,7 +49,10 @@ change that, and list each key, argument and plugin without a counterpart and wh
 });
 
 function asYaml({ configuration, notes }: Migration): string {
-  const lines = notes.map(({ source, key, note }) => `# ${key} (${source}): ${note}.`);
+  // A line break in a name or key must not end the comment.
+  const lines = notes.map(
+    ({ source, key, note }) => `# ${joinLines(`${key} (${source}): ${note}`)}.`,
+  );
   return [stringify(configuration).trimEnd(), "#", ...lines].join("\n");
 }
 

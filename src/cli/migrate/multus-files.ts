@@ -2,7 +2,7 @@ import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject, objectOf, objectsOf, quoteValue } from "#lib/json.ts";
 import { parseJsonText } from "#lib/parsing/json-text.ts";
 import { parseYamlDocuments } from "#lib/parsing/yaml.ts";
-import { installerNotes, ownerNotes } from "./installers.ts";
+import { installerNotes, installsDynamicNetworks, ownerNotes } from "./installers.ts";
 import {
   type ConfigMapEntry,
   isDynamicNetworksController,
@@ -60,7 +60,10 @@ export function findMultus(text: string, file: string): MultusParts {
       each.kind === "ConfigMap" ? inConfigMap(each, file) : inConfiguration(each, file),
     ),
     containers: workloads.flatMap((each) => multusContainers(each, file)),
-    dynamicNetworks: workloads.some(isDynamicNetworksController) ? [file] : [],
+    dynamicNetworks:
+      workloads.some(isDynamicNetworksController) || others.some(installsDynamicNetworks)
+        ? [file]
+        : [],
     installers: [
       ...others.flatMap(installerNotes),
       ...workloads.filter((each) => multusContainers(each, file).length > 0).flatMap(ownerNotes),

@@ -87,7 +87,12 @@ test.each<[string, string, { keys: JsonObject; restores: unknown[] }]>([
     manifest("cozystack"),
     {
       keys: { ...levels, primary: { conf: "05-cilium.conflist" } },
-      restores: [["Helm release multus", "switch Multus off in its values"]],
+      restores: [
+        [
+          "Helm release multus",
+          expect.stringMatching(/^leave its package .* patch daemonset cozy-multus /),
+        ],
+      ],
     },
   ],
 ])("%s: its settings, and what restores Multus", (_, text, expected) => {
@@ -130,7 +135,9 @@ test.each([
   [ofNvidia({ multus: {}, cniPlugins: {} }), [nicClusterPolicy]],
   [ofNvidia({ cniPlugins: {} }), undefined],
   [object("NetworkAddonsConfig", "cluster", { multus: {} }), [networkAddonsConfig]],
-  [object("NetworkAddonsConfig", "cluster", { kubeMacPool: {} }), undefined],
+  [object("NetworkAddonsConfig", "cluster", { multusDynamicNetworks: {} }), [networkAddonsConfig]],
+  [object("NetworkAddonsConfig", "cluster", { nodeSelector: { app: "multus" } }), undefined],
+  [ofNvidia({ multus: null }), undefined],
   [object("HelmChart", "rke2-multus", {}), [["HelmChart rke2-multus", helmChartConfig]]],
   [
     object("HelmChartConfig", "rke2-multus", {}),
@@ -146,6 +153,11 @@ test.each([
   const files = [manifest("upstream-thin"), text];
   if (owners === undefined) expect(() => migrate(...files)).toThrow("file1: contains no");
   else expect(restoring(migrate(...files))).toEqual(owners);
+});
+
+test("an operator's object that installs the dynamic networks controller asks for hot-plug", () => {
+  const text = object("NetworkAddonsConfig", "cluster", { multusDynamicNetworks: {} });
+  expect(settings(migrate(manifest("upstream-thin"), text))).toHaveProperty("hotPlug", true);
 });
 
 test("an operator's object alone does not tell what Multus uses", () => {
