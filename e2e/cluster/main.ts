@@ -79,7 +79,10 @@ async function start(nodes: string): Promise<void> {
   const holds = async (): Promise<boolean> =>
     existsSync(stateFile) && (await readState()).pid === holder.pid;
   try {
-    await waitUntil("the cluster is up", async () => ended() || (await holds()));
+    // Each step of the start has its own limit.
+    await waitUntil("the cluster is up", async () => ended() || (await holds()), {
+      timeoutMs: 600_000,
+    });
   } finally {
     if (!(await holds())) {
       holder.kill("SIGKILL");
