@@ -21,14 +21,19 @@ export function lostCrdScenario(scene: () => Scene): void {
     const lost = () => metric(target, "plexus_lost_definitions");
     const alone = nad("alone", networks.red, { namespace: home });
     await target.apply(alone);
-    const before = await names();
-    await target.kubectl("-n", home, "delete", definitions, "alone");
-    const here = before.split("\n").filter((name) => !name.endsWith("/alone"));
-    // plexusd writes what has changed twice a minute.
-    await eventually("the definitions are kept", async () => {
+    const before = (await names()).split("\n");
+    const here = before.filter((name) => !name.endsWith("/alone"));
+    // plexusd writes what has changed twice a minute. Until then, it cannot tell this deletion from those with the CRD.
+    const isKept = async (names: readonly string[]): Promise<boolean[]> => {
       const kept = await target.inNode(["ls", "/var/lib/plexus/definitions"]);
-      return here.every((name) => kept.includes(`${home}%2F${name.split("/")[1]}.json`));
-    });
+      return names.map((name) => kept.includes(`${home}%2F${name.split("/")[1]}.json`));
+    };
+    await eventually(
+      "the definitions are kept",
+      async () => !(await isKept(before)).includes(false),
+    );
+    await target.kubectl("-n", home, "delete", definitions, "alone");
+    await eventually("the deleted one is not", async () => (await isKept(["/alone"]))[0] === false);
     onTestFinished(async () => {
       await apply();
       await restore();
