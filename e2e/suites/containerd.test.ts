@@ -8,7 +8,7 @@ import { writeImageOnBusybox } from "../cluster/machine/images.ts";
 import type { Command } from "../cluster/machine/run.ts";
 import { columnsOf, expectCounts, goCounts, outputOf, type Suite } from "./suite.ts";
 
-/** Its tests about networks of pods, some of which end containerd; not the one that no other pod may run beside. */
+/** Its tests about networks of pods. Some end containerd. Left out: the one beside which no other pod may run. */
 const selected = [
   "TestRunPodSandboxWith(SetupCNI|Shim)",
   "TestRunPodSandboxAndTeardownCNISlow",

@@ -44,9 +44,7 @@ export class ApiClusterRanges {
 
 function servicesOf({ items }: JsonObject): string[] {
   const all = objectsOf(items).flatMap(({ spec }) => objectOf(spec).cidrs ?? []);
-  return all.filter(
-    (each) => typeof each === "string" && tryParseNetwork(each) !== undefined,
-  ) as string[];
+  return all.filter((each) => typeof each === "string").filter((each) => tryParseNetwork(each));
 }
 
 function addressesOf(node: JsonObject | undefined): string[] {

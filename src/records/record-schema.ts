@@ -19,8 +19,8 @@ export function readRecord(schema: string, value: unknown): AttachmentRecord {
 function checkRecord(record: FieldReader): void {
   const required = ["containerId", "ifName", "netns", "cniVersion", "createdAt", "bootId"];
   const marks = ["addEnded", "hasLostUpdate"];
-  const optional = ["listName", "netnsProcess", "pod", ...marks, "pendingStatus", "teardown"];
-  optional.push("clusterRoutes");
+  const owed = ["pendingStatus", "clusterRoutes", "teardown"];
+  const optional = ["listName", "netnsProcess", "pod", ...marks, ...owed];
   checkKeys(record, { required: [...required, "clockMs", "attachments"], optional });
   for (const key of [...required, "listName", "netnsProcess"]) record.string(key);
   record.integer("clockMs");

@@ -55,9 +55,10 @@ export async function attachNetworks(
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
   let recorded = Promise.resolve();
   await claimDevices(ctx, record.sandbox, attachments);
+  const firstOther = attachments.find(({ isDefault }) => !isDefault);
   for (const [position, planned] of attachments.entries()) {
     await recorded;
-    if (planned === attachments.find(({ isDefault }) => !isDefault)) await beforeOthers?.();
+    if (planned === firstOther) await beforeOthers?.();
     record.note(planned, { state: "attempted" });
     const delegates = requiringAll(ctx, attachments, planned);
     let partialResult: JsonObject | undefined;
