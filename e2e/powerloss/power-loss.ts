@@ -1,5 +1,5 @@
-import { parse } from "node:path";
-import { parseStateFileName } from "#lib/files/state-files.ts";
+import { basename, parse } from "node:path";
+import { keptDefinitionsName, parseStateFileName } from "#lib/files/state-files.ts";
 import { bytesOf, type DiskOperation, rootInode } from "./disk/operations.ts";
 import { type NamedInode, Tree } from "./disk/tree.ts";
 
@@ -97,9 +97,13 @@ function isMetadata(operation: DiskOperation): boolean {
   return "entry" in operation || operation.kind === "truncate" || operation.kind === "write";
 }
 
-/** Whether a file is read after a restart. Locks, temporary files and host-local's last address are not. */
+/**
+ * Whether a file is read after a restart. Locks, temporary files and host-local's last address are not, nor kept
+ * definitions while the API has them.
+ */
 function isRead(path: string): boolean {
-  const { base: name } = parse(path);
+  const { base: name, dir } = parse(path);
+  if (basename(dir) === keptDefinitionsName) return false;
   if (path.startsWith(`${leasesName}/`)) return !/^(lock|last_reserved_ip\..*)$/.test(name);
   const kind = parseStateFileName(name)?.kind;
   return kind === undefined || !["temporary", "sandbox-lock"].includes(kind);

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { keptDefinitionsName } from "#lib/files/state-files.ts";
 import * as host from "../../support/host-state.ts";
 import { processes } from "../../support/processes.ts";
 import type { Place } from "./place.ts";
@@ -52,11 +53,12 @@ const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "los
 
 /**
  * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection, the default plan,
- * the empty mark of a sandbox that was detached completely, which plexusd removes after hours, and the socket of a
- * plexus-standalone that stays or was killed.
+ * the empty mark of a sandbox that was detached completely, which plexusd removes after hours, the socket of a
+ * plexus-standalone that stays or was killed, and kept definitions, which are the cluster's and no pod's.
  */
 function filesBelow(dir: string, place: Place): string[] {
-  const skipped = ["/run/netns", ...passedOver.map((name) => join(place.root, name))];
+  const kept = join(place.stateDir, keptDefinitionsName);
+  const skipped = ["/run/netns", kept, ...passedOver.map((name) => join(place.root, name))];
   const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan|run-standalone\/[^/]+)$/;
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name);
