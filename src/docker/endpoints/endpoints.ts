@@ -167,7 +167,8 @@ export class Endpoints {
     } catch (error) {
       await detachForgotten(others);
       if (others.every((id) => stored.get(id) !== undefined)) throw error;
-      await host.detach(endpoint);
+      // The first failure says more than that of its clean-up, which is tried again.
+      await host.detach(endpoint).catch(() => Promise.reject(error));
       return await attach();
     }
   }

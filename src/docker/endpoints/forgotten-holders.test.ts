@@ -70,6 +70,16 @@ test.for<[what: string, gone: (bench: DriverBench) => unknown]>([
   });
 });
 
+test("when the plugin refuses an endpoint in ADD and DEL, the answer says why it could not be added", async () => {
+  const bench = await benchWithHolder(address);
+  bench.machine.killContainer(sandbox);
+  bench.machine.delFailures.push(undefined, "cannot be deleted", "cannot be deleted");
+  const body = { ...key, EndpointID: "e2", Interface: {}, ...address };
+  expect(await bench.error("CreateEndpoint", body)).toContain("10.1.0.200 is not available");
+  // One that dockerd forgot was detached; the new one is tried again.
+  expect(await bench.endpoints()).toEqual(["e2.json"]);
+});
+
 test.each([
   ["address", address, "requested IP address 10.1.0.200 is not available"],
   ["port", port, "cannot publish port 80/tcp: port 8080 of 0.0.0.0 is in use"],

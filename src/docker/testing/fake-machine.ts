@@ -43,9 +43,9 @@ export class FakeMachine implements NetworkNamespaces, CniRuntime {
   next: Partial<LinkState> = {};
   /** Additional interfaces of an ADD. */
   further: readonly string[] = [];
-  /** Messages of the failures of the next ADDs and DELs. */
+  /** Messages of the failures of the next ADDs and DELs; undefined for one that succeeds. */
   readonly addFailures: string[] = [];
-  readonly delFailures: string[] = [];
+  readonly delFailures: (string | undefined)[] = [];
   /** The container that has each requested address. */
   readonly #leases = new Map<string, string>();
   /** What happens while the plugins of an ADD run. */
