@@ -1,5 +1,5 @@
-import { basename, parse } from "node:path";
-import { keptDefinitionsName, parseStateFileName } from "#lib/files/state-files.ts";
+import { parse } from "node:path";
+import { parseStateFileName } from "#lib/files/state-files.ts";
 import { bytesOf, type DiskOperation, rootInode } from "./disk/operations.ts";
 import { type NamedInode, Tree } from "./disk/tree.ts";
 
@@ -102,11 +102,10 @@ function isMetadata(operation: DiskOperation): boolean {
  * definitions while the API has them.
  */
 function isRead(path: string): boolean {
-  const { base: name, dir } = parse(path);
-  if (basename(dir) === keptDefinitionsName) return false;
+  const { base: name } = parse(path);
   if (path.startsWith(`${leasesName}/`)) return !/^(lock|last_reserved_ip\..*)$/.test(name);
   const kind = parseStateFileName(name)?.kind;
-  return kind === undefined || !["temporary", "sandbox-lock"].includes(kind);
+  return kind === undefined || !["temporary", "sandbox-lock", "kept-definitions"].includes(kind);
 }
 
 /** The log as it would be had nothing of a kind been synced: what the test has to notice. */

@@ -46,7 +46,7 @@ const listings = {
     ! -path '/var/lib/cni/networks/*' ! -path '/var/lib/cni/results/*' $show`,
   "attachment records": `cd "$1" &&
     find . -maxdepth 1 -type f ! -name '*.lock' ! -name '*.tmp' ! -name '*.detached' \\
-      ! -name primary-conf ! -name default.plan $show`,
+      ! -name primary-conf ! -name default.plan ! -name definitions.json $show`,
   locks: `cd "$1" && find . -name '*.lock'`,
   "published statuses": `cd "$2" && find . -type f ! -name '*.tmp' $show`,
   "temporary files": `find "$1" "$2" -name '*.tmp'`,

@@ -437,7 +437,7 @@ test("records --leftovers lists leftovers and the reasons", async ({ node, store
 });
 
 test("uninstall hands the node back, leaves no directory, and is repeatable", async ({ node }) => {
-  for (const name of ["standalone", "definitions"]) await mkdir(node.at(`state/${name}`));
+  await mkdir(node.at("state/standalone"));
   await installWith(node, "/srv/cni");
   await mkdir(node.at("image/plugins"));
   await writeFile(node.at("image/plugins/vlan"), "plugin");
@@ -450,8 +450,8 @@ test("uninstall hands the node back, leaves no directory, and is repeatable", as
     "state/c-1@eth0.record.damaged",
     "state/.c-1@eth0.record.0123456789ab.tmp",
     "state/c-1.lock",
-    "state/definitions/shop%2Flan.json",
-    "state/definitions/.shop%2Flan.json.0123456789ab.tmp",
+    "state/definitions.json",
+    "state/.definitions.json.0123456789ab.tmp",
     "state/standalone/config.yaml",
     "state/standalone/kubeconfig",
     "state/standalone/node-name",

@@ -52,7 +52,7 @@ export const limits = {
     max: 16 * mebibyte,
     unit: "bytes",
     description:
-      "all definitions that plexusd keeps on the node in case [their CRD is deleted](../operations/troubleshooting.md#all-definitions-are-gone), in blocks of 4 KiB",
+      "all definitions that plexusd keeps on the node in case [their CRD is deleted](../operations/troubleshooting.md#all-definitions-are-gone)",
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 

@@ -198,8 +198,8 @@ function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "
   const { source } = flags;
   if (source.kind === "manifests") return openManifestCluster(source.dir, logger);
   const { apiTimeoutMs } = config.current();
-  const keptDefinitionsDir = join(flags.stateDir, keptDefinitionsName);
-  const options = { apiTimeoutMs, keptDefinitionsDir, metrics: metrics.kube };
+  const keptDefinitionsFile = join(flags.stateDir, keptDefinitionsName);
+  const options = { apiTimeoutMs, keptDefinitionsFile, metrics: metrics.kube };
   return openApiCluster({ ...adapters, ...source, ...options });
 }
 

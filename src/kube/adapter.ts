@@ -34,7 +34,7 @@ export interface KubeOptions {
   /** The pod that this process runs in; absent outside of the cluster. */
   readonly ownPod?: ObjectName;
   /** Where to keep the definitions, in case that their CRD is deleted; absent: they are not kept. */
-  readonly keptDefinitionsDir?: string;
+  readonly keptDefinitionsFile?: string;
   /** The time limit of a live read; after it the call fails with code 11 and is retried. */
   readonly apiTimeoutMs: number;
   readonly logger: Logger;
@@ -59,9 +59,8 @@ export async function startKube(options: KubeOptions) {
   const { nodeName, ownPod, logger, apiTimeoutMs, metrics = {} } = options;
   const live = new LiveGetter(client, apiTimeoutMs);
   const onLost = (condition: Condition): void => events.recordOnNode(eventOf(condition));
-  const dir = options.keptDefinitionsDir;
-  const kept =
-    dir === undefined ? undefined : await KeptDefinitions.open({ dir, live, logger, onLost });
+  const file = options.keptDefinitionsFile;
+  const kept = file === undefined ? undefined : new KeptDefinitions({ file, live, logger, onLost });
   const { pods, nads } = watchCaches(client, kept, options);
   const common = { client, logger, metrics, pace: new WritePace() };
   const publisher = new ApiStatusPublisher({ ...common, waitMs: statusWaitMs(apiTimeoutMs), pods });

@@ -1,5 +1,3 @@
-import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
 import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
@@ -7,29 +5,23 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { ObjectFollower } from "#kube/watch/watch-cache.ts";
 import { type Condition, found } from "#lib/condition.ts";
-import { errorMessage } from "#lib/error-message.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
-import { ifPresent } from "#lib/files/is-absent.ts";
 import { textIfUsable } from "#lib/files/read-file.ts";
-import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
-import { type JsonObject, objectOf } from "#lib/json.ts";
+import { type JsonObject, objectOf, objectsOf } from "#lib/json.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { type LiveGetter, refusalOf } from "./live-get.ts";
 import { keyOf, keyOfObject, metadataOnly, nadOf } from "./objects.ts";
 
-/** Files have whole blocks: so one limit bounds their number, too. */
-const inBlocks = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;
-
-/** A definition that is kept, and that the API does not have. */
-interface Missing {
+/** A definition as the API last had it. */
+interface Kept {
   readonly manifest: JsonObject;
-  /** Undefined if it is invalid. */
-  readonly definition: NetworkAttachmentDefinition | undefined;
-  isLost: boolean;
+  /** `missing`: the API does not have it. `lost`: it was deleted with its CRD. */
+  state: "present" | "missing" | "lost";
 }
 
 interface KeptDefinitionsOptions {
-  readonly dir: string;
+  readonly file: string;
   readonly live: LiveGetter;
   readonly logger: Logger;
   /** Called when the first definition is lost. */
@@ -37,75 +29,61 @@ interface KeptDefinitionsOptions {
 }
 
 /**
- * Keeps a file of each definition, as the API server last had it. Deleting their CRD deletes all
+ * Keeps all definitions in a file, as the API server last had them. Deleting their CRD deletes all
  * definitions: one is lost if the API does not have it, and its CRD is gone, is being deleted, or is
- * newer than the definition. Otherwise it was deleted itself, and its file is removed.
+ * newer than the definition. Otherwise it was deleted itself, and is not kept any more.
  */
 export class KeptDefinitions implements ObjectFollower {
   readonly #options: KeptDefinitionsOptions;
-  /** Of the files, in blocks, by `namespace/name`. */
-  readonly #sizes = new Map<string, number>();
-  /** Pending writes by `namespace/name`; undefined removes the file. */
-  readonly #pending = new Map<string, string | undefined>();
-  readonly #missing = new Map<string, Missing>();
+  /** By `namespace/name`, the longest kept first. */
+  readonly #kept: Map<string, Kept>;
+  #isWritten = true;
   #hadLost = false;
 
-  /** Reads the files when they are needed: {@link KeptDefinitions.open} is only for who writes them. */
+  /** Reads the file. Never throws: without it, everything else works. */
   constructor(options: KeptDefinitionsOptions) {
     this.#options = options;
-  }
-
-  /** Never throws: without its files, everything else works. */
-  static async open(options: KeptDefinitionsOptions): Promise<KeptDefinitions> {
-    const kept = new KeptDefinitions(options);
-    await kept.#open().catch((error: unknown) => {
-      const fields = { dir: options.dir, error: errorMessage(error) };
-      options.logger.warn(fields, "the kept definitions cannot be read");
-    });
-    return kept;
-  }
-
-  async #open(): Promise<void> {
-    const { dir } = this.#options;
-    await mkdir(dir, { recursive: true, mode: 0o700 });
-    for (const name of await readdir(dir)) {
-      const path = join(dir, name);
-      const key = keyOfFile(name);
-      // What a crash has left of a write.
-      if (targetOfTemporaryName(name) !== undefined) await rm(path, { force: true });
-      else if (key !== undefined) this.#sizes.set(key, inBlocks((await stat(path)).size));
-    }
+    this.#kept = new Map(
+      readManifests(options).flatMap((manifest) => {
+        const key = keyOfObject(manifest);
+        return key === undefined ? [] : [[key, { manifest, state: "present" }]];
+      }),
+    );
   }
 
   delivered(key: string, object: JsonObject): void {
-    this.#missing.delete(key);
-    this.#pending.set(key, manifestText(object));
+    this.#kept.set(key, { manifest: manifestOf(object), state: "present" });
+    this.#isWritten = false;
   }
 
   gone(key: string): void {
-    const missing = this.#read(key);
-    if (missing !== undefined) this.#missing.set(key, missing);
+    const kept = this.#kept.get(key);
+    if (kept?.state === "present") kept.state = "missing";
   }
 
   listed(keys: ReadonlySet<string>, isServed: boolean): void {
-    for (const key of new Set([...this.#sizes.keys(), ...this.#pending.keys()]))
-      if (!keys.has(key) && !this.#missing.has(key)) this.gone(key);
-    if (!isServed) for (const each of this.#missing.values()) each.isLost = true;
+    for (const [key, kept] of this.#kept) {
+      if (keys.has(key)) continue;
+      if (!isServed) kept.state = "lost";
+      else this.gone(key);
+    }
     this.#tell();
   }
 
   /** Definitions that the API does not have, and that are not known to have been deleted. */
   missing(): NetworkAttachmentDefinition[] {
-    return [...this.#missing.values()].flatMap(({ definition }) => definition ?? []);
+    return [...this.#kept.values()].flatMap(({ manifest, state }) =>
+      state === "present" ? [] : (ifValid(manifest) ?? []),
+    );
   }
 
   /** The manifests of the lost ones, by `namespace/name`. */
   lostManifests(): ReadonlyMap<string, JsonObject> {
-    const lost = [...this.#missing].filter(([, { isLost }]) => isLost);
+    const lost = [...this.#kept].filter(([, { state }]) => state === "lost");
     return new Map(lost.map(([key, { manifest }]) => [key, manifest]));
   }
 
-  /** Gives the lost ones up. */
+  /** Gives the lost ones up. @throws as {@link settle} */
   async discardLost(): Promise<void> {
     for (const key of this.lostManifests().keys()) this.#forget(key);
     await this.settle();
@@ -119,11 +97,11 @@ export class KeptDefinitions implements ObjectFollower {
     nad: ObjectName,
     signal?: AbortSignal,
   ): Promise<NetworkAttachmentDefinition | undefined> {
-    const key = keyOf(nad);
-    const missing = this.#missing.get(key) ?? this.#read(key);
-    if (missing === undefined) return undefined;
-    const isLost = missing.isLost || isOfOtherCrd(missing.manifest, await this.#readCrd(signal));
-    return isLost ? (missing.definition ?? nadOf(missing.manifest)) : undefined;
+    const kept = this.#kept.get(keyOf(nad));
+    if (kept === undefined) return undefined;
+    const { manifest, state } = kept;
+    const isLost = state === "lost" || isOfOtherCrd(manifest, await this.#readCrd(signal));
+    return isLost ? nadOf(manifest) : undefined;
   }
 
   /**
@@ -135,44 +113,38 @@ export class KeptDefinitions implements ObjectFollower {
       await this.#judge();
       this.#tell();
     } finally {
-      await this.#writeAll();
+      await this.#write();
     }
   }
 
-  async #writeAll(): Promise<void> {
-    const problems: unknown[] = [];
-    for (const [key, text] of [...this.#pending]) {
-      await this.#write(key, text).catch((error: unknown) => problems.push(error));
-      if (this.#pending.get(key) === text) this.#pending.delete(key);
-    }
-    if (problems.length > 0) throw problems[0];
-  }
-
-  /** A file that is not as the API has it would later pass for an older definition. */
-  async #write(key: string, text: string | undefined): Promise<void> {
-    const path = this.#pathOf(key);
+  /** What was kept longest fits first, so that no new definition pushes others out. */
+  async #write(): Promise<void> {
+    if (this.#isWritten) return;
+    this.#isWritten = true;
+    let bytes = 0;
+    const manifests = [...this.#kept.values()].map(({ manifest }) => JSON.stringify(manifest));
+    const fitting = manifests.filter((text) => {
+      bytes += Buffer.byteLength(text) + 2;
+      return bytes <= limits.keptDefinitions.max;
+    });
+    const text = `[${fitting.join(",\n")}]`;
+    const { file } = this.#options;
     try {
-      if (text !== undefined && (await ifPresent(readFile(path, "utf8"))) === text) return;
-      this.#sizes.delete(key);
-      if (text === undefined) return await rm(path, { force: true });
-      const size = inBlocks(Buffer.byteLength(text));
-      const sum = [...this.#sizes.values()].reduce((total, each) => total + each, size);
-      checkLimit(limits.keptDefinitions, sum, `not kept: with ${key}, what is kept`);
-      await atomicWrite(path, text);
-      this.#sizes.set(key, size);
+      if (textIfUsable(file, "none") !== text) await atomicWrite(file, text);
     } catch (error) {
-      await rm(path, { force: true });
+      this.#isWritten = false;
       throw error;
     }
+    checkLimit(limits.keptDefinitions, bytes, "not all are kept: the text of all definitions");
   }
 
   async #judge(): Promise<void> {
-    const missing = [...this.#missing].filter(([, { isLost }]) => !isLost);
+    const missing = [...this.#kept].filter(([, { state }]) => state === "missing");
     if (missing.length === 0) return;
     const crd = await this.#readCrd();
-    for (const [key, each] of missing) {
-      if (this.#missing.get(key) !== each) continue;
-      if (isOfOtherCrd(each.manifest, crd)) each.isLost = true;
+    for (const [key, kept] of missing) {
+      if (this.#kept.get(key) !== kept) continue;
+      if (isOfOtherCrd(kept.manifest, crd)) kept.state = "lost";
       else this.#forget(key);
     }
   }
@@ -192,8 +164,8 @@ export class KeptDefinitions implements ObjectFollower {
   }
 
   #forget(key: string): void {
-    this.#missing.delete(key);
-    this.#pending.set(key, undefined);
+    this.#kept.delete(key);
+    this.#isWritten = false;
   }
 
   #tell(): void {
@@ -201,24 +173,14 @@ export class KeptDefinitions implements ObjectFollower {
     if (names.length > 0 && !this.#hadLost) this.#options.onLost?.(lostCondition(names));
     this.#hadLost = names.length > 0;
   }
+}
 
-  #pathOf(key: string): string {
-    return join(this.#options.dir, `${encodeURIComponent(key)}.json`);
-  }
-
-  /** What is kept of a definition; undefined if it is nothing that can be used. */
-  #read(key: string): Missing | undefined {
-    const file = this.#pathOf(key);
-    const isPending = this.#pending.has(key);
-    const text = isPending ? this.#pending.get(key) : textIfUsable(file, "none");
-    if (text === undefined) return undefined;
-    const manifest = objectOf(tryParseJson(text));
-    if (keyOfObject(manifest) === key && createdAt(manifest) > 0)
-      return { manifest, definition: ifValid(manifest), isLost: false };
-    this.#options.logger.warn({ file }, "a kept definition is damaged, and is removed");
-    this.#forget(key);
-    return undefined;
-  }
+function readManifests({ file, logger }: KeptDefinitionsOptions): JsonObject[] {
+  const text = textIfUsable(file, "none");
+  if (text === undefined) return [];
+  const manifests = tryParseJson(text);
+  if (manifests === undefined) logger.warn({ file }, "the kept definitions are damaged");
+  return objectsOf(manifests);
 }
 
 /** That definitions were lost, and what to do. */
@@ -247,14 +209,14 @@ function createdAt({ metadata }: JsonObject): number {
 }
 
 /** What `kubectl create` needs, and the time of the creation, which the API server then replaces. */
-function manifestText({ metadata, spec }: JsonObject): string {
+function manifestOf({ metadata, spec }: JsonObject): JsonObject {
   const { namespace, name, labels, annotations, creationTimestamp } = objectOf(metadata);
-  return JSON.stringify({
+  return {
     apiVersion: "k8s.cni.cncf.io/v1",
     kind: "NetworkAttachmentDefinition",
-    metadata: { namespace, name, labels, annotations, creationTimestamp },
-    spec,
-  });
+    metadata: omitUndefined({ namespace, name, labels, annotations, creationTimestamp }),
+    spec: objectOf(spec),
+  };
 }
 
 function ifValid(manifest: JsonObject): NetworkAttachmentDefinition | undefined {
@@ -264,10 +226,4 @@ function ifValid(manifest: JsonObject): NetworkAttachmentDefinition | undefined 
     if (error instanceof CniError) return undefined;
     throw error;
   }
-}
-
-/** The key of a file; undefined for other files. */
-export function keyOfFile(name: string): string | undefined {
-  const [, namespace, definition] = /^([\w-]{1,63})%2F([\w.-]+)\.json$/.exec(name) ?? [];
-  return namespace && `${namespace}/${definition}`;
 }

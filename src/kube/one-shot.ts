@@ -1,6 +1,7 @@
 import type { PodIdentity } from "#engine/ports/cluster.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import type { JsonApi } from "#kube/api/json-api.ts";
+import type { ObjectName } from "#kube/api/paths.ts";
 import { ApiEventRecorder } from "#kube/events/event-recorder.ts";
 import { nodeNameOf } from "#npwg/object-meta.ts";
 import { ApiClusterSource } from "./cluster-source.ts";
@@ -21,14 +22,22 @@ export function openKubeOnce(options: {
   /** What a rejected token means. */
   readonly rejection?: string;
   /** Where plexusd keeps the definitions. */
-  readonly keptDefinitionsDir?: string;
+  readonly keptDefinitionsFile?: string;
   readonly logger: Logger;
 }) {
-  const { client, logger, nodeName, apiTimeoutMs, keptDefinitionsDir: dir } = options;
+  const { client, logger, nodeName, apiTimeoutMs, keptDefinitionsFile: file } = options;
   const waitMs = statusWaitMs(apiTimeoutMs);
   const publisher = new ApiStatusPublisher({ client, logger, waitMs });
   const live = new LiveGetter(client, apiTimeoutMs, options.rejection);
-  const kept = dir === undefined ? undefined : new KeptDefinitions({ dir, live, logger });
+  // Read only for a definition that the API does not have.
+  const kept =
+    file === undefined
+      ? undefined
+      : {
+          missing: () => [],
+          lost: (nad: ObjectName, signal?: AbortSignal) =>
+            new KeptDefinitions({ file, live, logger }).lost(nad, signal),
+        };
   const source = new ApiClusterSource({ pods: noCache, nads: noCache, live, kept, nodeName });
   const nodeOf = async (pod: PodIdentity): Promise<string | undefined> => {
     const object = await source.getPodObject(pod).catch(() => undefined);

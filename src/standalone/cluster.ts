@@ -27,7 +27,7 @@ interface CallClusterOptions {
   readonly defaultManifests: string;
   /** The kubeconfig that plexusd keeps for calls while it is unavailable. */
   readonly keptKubeconfig: string;
-  readonly keptDefinitionsDir: string;
+  readonly keptDefinitionsFile: string;
   /** Undefined if neither the environment nor plexusd provides it. */
   readonly nodeName: string | undefined;
   readonly config: Pick<CallConfig, "apiTimeoutMs" | "kubeletDir">;
@@ -75,11 +75,11 @@ function openApi(
     readonly rejection?: string;
   },
 ): CallCluster {
-  const { nodeName, config, keptDefinitionsDir, logger, call, links, rejection } = options;
+  const { nodeName, config, keptDefinitionsFile, logger, call, links, rejection } = options;
   const { apiTimeoutMs, kubeletDir } = config;
   const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
   const kube = openKubeOnce({
-    ...{ client, logger, apiTimeoutMs, keptDefinitionsDir },
+    ...{ client, logger, apiTimeoutMs, keptDefinitionsFile },
     ...omitUndefined({ nodeName, rejection }),
   });
   const isReadEarly = call.command === "ADD" && call.pod !== undefined && !hasAnnotations(call);

@@ -110,8 +110,8 @@ async function serve(
     openCluster: (call) => {
       const { manifestsDir: defaultManifests } = defaultPaths;
       const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
-      const keptDefinitionsDir = join(stateDir, keptDefinitionsName);
-      return openCallCluster(call, { ...sources, keptDefinitionsDir, nodeName, config, logger });
+      const keptDefinitionsFile = join(stateDir, keptDefinitionsName);
+      return openCallCluster(call, { ...sources, keptDefinitionsFile, nodeName, config, logger });
     },
   });
 }

@@ -51,7 +51,7 @@ function clusterOptions({ logger }: CallLog, keptKubeconfig: string) {
   const defaultManifests = join(stateDir, "manifests");
   return {
     ...{ manifests: undefined, defaultManifests, keptKubeconfig },
-    keptDefinitionsDir: join(stateDir, keptDefinitionsName),
+    keptDefinitionsFile: join(stateDir, keptDefinitionsName),
     ...{ nodeName: undefined, config, logger },
   };
 }
@@ -273,9 +273,7 @@ test("a definition that plexusd has kept is used if its CRD is gone, and only th
   const nad = nadObject("red", '{"type":"multus","name":"red"}');
   const creationTimestamp = "2026-01-02T00:00:00Z";
   const metadata = { ...(nad.metadata as JsonObject), creationTimestamp };
-  await mkdir(join(stateDir, "definitions"));
-  const path = join(stateDir, "definitions", "default%2Fred.json");
-  await writeFile(path, JSON.stringify({ ...nad, metadata }));
+  await writeFile(join(stateDir, keptDefinitionsName), JSON.stringify([{ ...nad, metadata }]));
   await keep("", await kubeconfigOf(api, "mine"));
   // The plugin is refused, once there is a definition.
   expect(await add()).toMatchObject({ exitCode: 1, json: { code: 7 } });

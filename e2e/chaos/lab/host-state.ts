@@ -2,7 +2,6 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { keptDefinitionsName } from "#lib/files/state-files.ts";
 import * as host from "../../support/host-state.ts";
 import { processes } from "../../support/processes.ts";
 import type { Place } from "./place.ts";
@@ -57,9 +56,9 @@ const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "los
  * plexus-standalone that stays or was killed, and kept definitions, which are the cluster's and no pod's.
  */
 function filesBelow(dir: string, place: Place): string[] {
-  const kept = join(place.stateDir, keptDefinitionsName);
-  const skipped = ["/run/netns", kept, ...passedOver.map((name) => join(place.root, name))];
-  const stays = /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan|run-standalone\/[^/]+)$/;
+  const skipped = ["/run/netns", ...passedOver.map((name) => join(place.root, name))];
+  const stays =
+    /\/(last_reserved_ip\.\d+|lock|\.gc\.lock|default\.plan|definitions\.json|run-standalone\/[^/]+)$/;
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const path = join(dir, entry.name);
     if (skipped.includes(path) || stays.test(path)) return [];

@@ -4,10 +4,9 @@ import type { CliStreams } from "#cli/command.ts";
 import { stateFilesIn } from "#cli/inspect/node-state.ts";
 import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
-import { keyOfFile } from "#kube/kept-definitions.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
-import { isSocketFileName, keptDefinitionsName } from "#lib/files/state-files.ts";
+import { isSocketFileName } from "#lib/files/state-files.ts";
 import { targetOfTemporaryName } from "#lib/files/temporary-name.ts";
 import { removePluginDirs } from "./plugin-dirs.ts";
 import { reportPlugins } from "./reference-plugins.ts";
@@ -35,10 +34,6 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams)
   const removed: readonly (readonly [dir: string, isOurs: (name: string) => boolean])[] = [
     [socketDir, (name) => isSocketFileName(name, socket) || name === sandboxes],
     [standaloneDir, (name) => standalone.includes(targetOfTemporaryName(name) ?? name)],
-    [
-      join(paths.stateDir, keptDefinitionsName),
-      (name) => keyOfFile(targetOfTemporaryName(name) ?? name) !== undefined,
-    ],
     [paths.stateDir, (name) => state.includes(name)],
     [paths.binDir, (name) => executables.includes(name)],
   ];

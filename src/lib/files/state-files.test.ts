@@ -36,6 +36,7 @@ test.each([
   [temporaryName(primaryConfName), { kind: "temporary" }],
   ["c-1.lock", { kind: "sandbox-lock", containerId: "c-1" }],
   ["primary-conf", { kind: "primary-conf" }],
+  ["definitions.json", { kind: "kept-definitions" }],
 ])("parseStateFileName(%j) is %j", (name, file) => {
   expect(parseStateFileName(name)).toEqual(file);
 });

@@ -30,17 +30,24 @@ export type StateFile =
   /** The file name of the primary CNI's configuration. */
   | { readonly kind: "primary-conf" }
   /** The DEL of the default network, for sandboxes without a record. */
-  | { readonly kind: "default-plan" };
+  | { readonly kind: "default-plan" }
+  | { readonly kind: "kept-definitions" };
 
 /** The Docker driver's records, in the state directory; shim/lock.c has it too. */
 export const dockerRecordsName = "docker/records";
 
-/** Definitions as the API last had them, in the state directory. */
-export const keptDefinitionsName = "definitions";
+/** Definitions as the API last had them. */
+export const keptDefinitionsName = "definitions.json";
 
 export const primaryConfName = "primary-conf";
 
 export const defaultPlanName = "default.plan";
+
+const singleFiles = new Map<string, "primary-conf" | "default-plan" | "kept-definitions">([
+  [primaryConfName, "primary-conf"],
+  [defaultPlanName, "default-plan"],
+  [keptDefinitionsName, "kept-definitions"],
+]);
 
 /** A container ID begins with a letter or digit (CNI 1.0.0 §2) and holds no `@`. */
 const interfaceFile =
@@ -77,8 +84,8 @@ export function damagedFileName(name: string): string {
 
 /** The file that a name stands for; undefined when no part of Plexus writes such a file. */
 export function parseStateFileName(name: string): StateFile | undefined {
-  if (name === primaryConfName) return { kind: "primary-conf" };
-  if (name === defaultPlanName) return { kind: "default-plan" };
+  const single = singleFiles.get(name);
+  if (single !== undefined) return { kind: single };
   const locked = sandboxLock.exec(name)?.[1];
   return locked === undefined
     ? (parseTemporary(name) ?? parseInterfaceFile(name))
@@ -115,7 +122,7 @@ export function isTemporarySocketName(name: string, socketName: string): boolean
 function parseTemporary(name: string): StateFile | undefined {
   const target = targetOfTemporaryName(name);
   if (target === undefined) return undefined;
-  if (target === primaryConfName || target === defaultPlanName) return { kind: "temporary" };
+  if (singleFiles.has(target)) return { kind: "temporary" };
   const file = parseInterfaceFile(target);
   if (file?.kind !== "record" && file?.kind !== "tombstone") return undefined;
   return { kind: "temporary", of: { containerId: file.containerId, ifName: file.ifName } };
