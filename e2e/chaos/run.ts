@@ -41,7 +41,11 @@ interface RunHooks {
   afterDel?(): Promise<void>;
 }
 
-type RunNode = Parts & RunHooks & { readonly reference: HostState };
+interface RunNode extends Parts, RunHooks {
+  readonly reference: HostState;
+  /** A process of the harness that runs beside the contender's. */
+  readonly harnessPid?: number;
+}
 
 /** A runtime waits for minutes: enough for the limits that the contender itself has, also on a busy machine. */
 const callLimitMs = 6000;
@@ -230,7 +234,7 @@ class Run {
 
   /** What is there that was not before; what is about to end gets so long to do so. */
   async #differences(settledMs: number): Promise<string[]> {
-    const { place, contender, reference } = this.#node;
+    const { place, contender, reference, harnessPid = 0 } = this.#node;
     const expected = this.#hasNetns ? withPods(reference, this.#untouched) : reference;
     const wasStopped = this.#scenario.faults.some(
       ({ target, action }) => target === "plexusd" && action === "stop",
@@ -239,7 +243,7 @@ class Run {
     const quiet = performance.now() + settledMs;
     let found: string[] = [];
     const isSettled = async (): Promise<boolean> => {
-      const known = await pidsOf(contender);
+      const known = [...(await pidsOf(contender)), harnessPid];
       found = differences(expected, await readHostState(place, known));
       const isOver = processes().every(({ pid }) => known.includes(pid));
       return found.length === 0 || (isOver && performance.now() > quiet);

@@ -40,6 +40,7 @@ export async function recordStory(
   let [start, edit, del] = [0, Number.POSITIVE_INFINITY, 0];
   const result = await carryOut(scenario, number, {
     ...node,
+    harnessPid: recorder.pid,
     async beforeAdd() {
       start = await recorder.mark("ADD");
     },
@@ -56,8 +57,7 @@ export async function recordStory(
     },
   });
   if (result.happened.includes(false)) throw new Error(`${story.name}: a fault was not reached`);
-  const left = result.leaks.filter((line) => !line.includes(recorder.program));
-  if (left.length > 0) throw new Error(`${story.name} left ${left.join(", ")}`);
+  if (result.leaks.length > 0) throw new Error(`${story.name} left ${result.leaks.join(", ")}`);
   await node.contender.daemon?.kill();
   return { number, start, edit: Math.min(edit, del), del, operations: await recorder.operations() };
 }

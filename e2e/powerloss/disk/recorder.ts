@@ -9,8 +9,6 @@ const program = join(import.meta.dirname, "server.ts");
 
 /** A mounted file system whose operations are taken down. */
 export class DiskRecorder implements AsyncDisposable {
-  /** What its process executes. */
-  readonly program = program;
   readonly #mountPoint: string;
   readonly #server: ChildProcess;
 
@@ -28,6 +26,11 @@ export class DiskRecorder implements AsyncDisposable {
     await Promise.race([once(server, "message"), exited]);
     exited.catch(() => undefined);
     return new DiskRecorder(mountPoint, server);
+  }
+
+  /** Its process. */
+  get pid(): number {
+    return this.#server.pid ?? 0;
   }
 
   /** Notes that something happens now. Returns the number of operations up to it. */
