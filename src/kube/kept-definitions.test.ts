@@ -124,6 +124,7 @@ test("definitions that are deleted with their CRD are served, through restarts a
     await deleteCrd(api, kube);
     expect(known(kube)).toEqual(["a", "b"]);
     expect(await kube.source.getNad(named("a"), {})).toMatchObject({ name: "a" });
+    await settle(kube);
     expect(lost(kube)).toEqual(["default/a", "default/b"]);
     await eventually(() =>
       expect(eventsOf(api)).toEqual([
@@ -236,21 +237,42 @@ test("decides nothing while the CRD cannot be read", async ({ api }) => {
   expect(await keptIn(dir)).toEqual([]);
 });
 
-test("without the permission to read the CRD, a definition that is deleted is deleted", async ({
+test("without the permission to read the CRD, a pod does not get a definition that is gone, and it stays in the file", async ({
   api,
 }) => {
   const dir = await temporaryDirectory();
   api.put(nads, nad("a"));
-  const logger = new FakeLogger();
-  await using kube = await start(api, dir, logger);
+  await using kube = await start(api, dir);
   await settle(kube);
   api.script({ when: isGet(`${nads}.k8s.cni.cncf.io`), answer: 403, times: 2 });
-  api.delete(nads, "default/a");
-  await eventually(() => expect(cached(kube)).toBe(0));
+  await deleteCrd(api, kube);
   expect(await kube.source.getNad(named("a"), {})).toBeUndefined();
+  await expect(settle(kube)).rejects.toThrow("check the ClusterRole");
+  expect(await keptIn(dir)).toEqual(["a"]);
   await settle(kube);
-  expect(await keptIn(dir)).toEqual([]);
-  expect(JSON.stringify(logger.lines)).toContain("definitions count as deleted, not as lost");
+  expect(lost(kube)).toEqual(["default/a"]);
+});
+
+test("an API server that lacks the type for a moment loses nothing, and what is deleted meanwhile is deleted", async ({
+  api,
+}) => {
+  const dir = await temporaryDirectory();
+  putCrd(api);
+  for (const name of ["a", "b"]) api.put(nads, nad(name));
+  await using kube = await start(api, dir);
+  await settle(kube);
+  api.absent.add(nads);
+  api.endWatches(nads, "break");
+  await eventually(() => expect(kube.servesDefinitions()).toBe(false));
+  await settle(kube);
+  expect(lost(kube)).toEqual([]);
+  expect(await keptIn(dir)).toEqual(["a", "b"]);
+  api.delete(nads, "default/a");
+  api.absent.clear();
+  await eventually(() => expect(cached(kube)).toBe(1));
+  await settle(kube);
+  expect(await keptIn(dir)).toEqual(["b"]);
+  expect(lost(kube)).toEqual([]);
 });
 
 test("existing definitions cost no request and no file", async ({ api }) => {
@@ -276,28 +298,27 @@ test("without its file, or with a damaged one, everything else works", async ({ 
   expect(await keptIn(dir)).toEqual(["a"]);
   await deleteCrd(api, kube);
   await rm(fileIn(dir));
+  await settle(kube);
   expect(lost(kube)).toEqual(["default/a"]);
 });
 
-function newKept(dir: string, client: JsonApi) {
+function newKept(dir: string, client: JsonApi, logger = new FakeLogger()) {
   const live = new LiveGetter(client, 1000);
-  return new KeptDefinitions({ file: fileIn(dir), live, logger: new FakeLogger() });
+  return new KeptDefinitions({ file: fileIn(dir), live, logger });
 }
 
-test("beyond the limit, those that are kept stay, and a new one is not kept", async ({
+test("beyond the limit, the largest are not kept, and the log says how many", async ({
   client,
 }) => {
   const dir = await temporaryDirectory();
-  const kept = newKept(dir, client);
-  for (const name of ["a", "b"]) kept.delivered(`default/${name}`, nad(name));
+  const logger = new FakeLogger();
+  const kept = newKept(dir, client, logger);
+  for (const name of ["a", "b"])
+    kept.delivered(`default/${name}`, nad(name, between, "x".repeat(9 * 1024 * 1024)));
+  kept.delivered("default/c", nad("c"));
   await kept.settle();
-  kept.delivered("default/c", nad("c", between, "x".repeat(16 * 1024 * 1024)));
-  kept.delivered("default/a", nad("a", between, '{"type":"ipvlan"}'));
-  await expect(kept.settle()).rejects.toThrow(
-    /^not all are kept: the text of all definitions has \d+ bytes, more than the limit of 16777216$/,
-  );
-  expect(await keptIn(dir)).toEqual(["a", "b"]);
-  expect(await readFile(fileIn(dir), "utf8")).toContain("ipvlan");
+  expect(await keptIn(dir)).toEqual(["a", "c"]);
+  expect(logger.lines).toMatchObject([{ fields: { notKept: 1 } }]);
 });
 
 test("what could not be written is written later", async ({ client }) => {

@@ -1,9 +1,10 @@
 import { tryParseJson } from "#cni/document.ts";
 import { CniError } from "#cni/error.ts";
-import { checkLimit, limits } from "#cni/limits.ts";
+import { limits } from "#cni/limits.ts";
 import type { Logger } from "#engine/ports/logger.ts";
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { ObjectFollower } from "#kube/watch/watch-cache.ts";
+import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { type Condition, found } from "#lib/condition.ts";
 import { atomicWrite } from "#lib/files/atomic-write.ts";
 import { textIfUsable } from "#lib/files/read-file.ts";
@@ -35,8 +36,10 @@ interface KeptDefinitionsOptions {
  */
 export class KeptDefinitions implements ObjectFollower {
   readonly #options: KeptDefinitionsOptions;
-  /** By `namespace/name`, the longest kept first. */
+  /** By `namespace/name`. */
   readonly #kept: Map<string, Kept>;
+  readonly #lock = new KeyedMutex();
+  #isServed = false;
   #isWritten = true;
   #hadLost = false;
 
@@ -62,12 +65,8 @@ export class KeptDefinitions implements ObjectFollower {
   }
 
   listed(keys: ReadonlySet<string>, isServed: boolean): void {
-    for (const [key, kept] of this.#kept) {
-      if (keys.has(key)) continue;
-      if (!isServed) kept.state = "lost";
-      else this.gone(key);
-    }
-    this.#tell();
+    this.#isServed = isServed;
+    for (const key of this.#kept.keys()) if (!keys.has(key)) this.gone(key);
   }
 
   /** Definitions that the API does not have, and that are not known to have been deleted. */
@@ -100,15 +99,26 @@ export class KeptDefinitions implements ObjectFollower {
     const kept = this.#kept.get(keyOf(nad));
     if (kept === undefined) return undefined;
     const { manifest, state } = kept;
-    const isLost = state === "lost" || isOfOtherCrd(manifest, await this.#readCrd(signal));
+    const isLost = state === "lost" || (await this.#isOfOtherCrd(manifest, signal));
     return isLost ? nadOf(manifest) : undefined;
+  }
+
+  /** Without the permission to read the CRD, a call takes a definition for deleted. */
+  async #isOfOtherCrd(manifest: JsonObject, signal?: AbortSignal): Promise<boolean> {
+    try {
+      return isOfOtherCrd(manifest, await this.#readCrd(signal));
+    } catch (error) {
+      if (refusalOf(error) === undefined) throw error;
+      return false;
+    }
   }
 
   /**
    * Finds out which of the missing definitions are lost, and writes what has changed. Call it
-   * regularly. @throws CniError as above; Error for what could not be written
+   * regularly. @throws CniError 11 when the CRD cannot be read; Error when the file cannot be written
    */
   async settle(): Promise<void> {
+    using _lock = await this.#lock.acquire("");
     try {
       await this.#judge();
       this.#tell();
@@ -117,25 +127,28 @@ export class KeptDefinitions implements ObjectFollower {
     }
   }
 
-  /** What was kept longest fits first, so that no new definition pushes others out. */
+  /** The shortest fit first: a tenant's large ones push out no others. */
   async #write(): Promise<void> {
     if (this.#isWritten) return;
     this.#isWritten = true;
-    let bytes = 0;
+    const { file, logger } = this.#options;
     const manifests = [...this.#kept.values()].map(({ manifest }) => JSON.stringify(manifest));
-    const fitting = manifests.filter((text) => {
-      bytes += Buffer.byteLength(text) + 2;
-      return bytes <= limits.keptDefinitions.max;
-    });
+    let bytes = 0;
+    const fitting = manifests
+      .toSorted((a, b) => a.length - b.length)
+      .filter((text) => {
+        bytes += Buffer.byteLength(text) + 2;
+        return bytes <= limits.keptDefinitions.max;
+      });
     const text = `[${fitting.join(",\n")}]`;
-    const { file } = this.#options;
+    const notKept = manifests.length - fitting.length;
+    if (notKept > 0) logger.warn({ notKept, bytes }, "some definitions are too large to be kept");
     try {
       if (textIfUsable(file, "none") !== text) await atomicWrite(file, text);
     } catch (error) {
       this.#isWritten = false;
       throw error;
     }
-    checkLimit(limits.keptDefinitions, bytes, "not all are kept: the text of all definitions");
   }
 
   async #judge(): Promise<void> {
@@ -145,22 +158,16 @@ export class KeptDefinitions implements ObjectFollower {
     for (const [key, kept] of missing) {
       if (this.#kept.get(key) !== kept) continue;
       if (isOfOtherCrd(kept.manifest, crd)) kept.state = "lost";
-      else this.#forget(key);
+      // One API server of several may not serve what it will serve again.
+      else if (this.#isServed) this.#forget(key);
     }
   }
 
-  /** Undefined when it does not exist. Without the permission, it passes for one that stays. */
-  async #readCrd(signal?: AbortSignal): Promise<JsonObject | undefined> {
+  /** Undefined when it does not exist. */
+  #readCrd(signal?: AbortSignal): Promise<JsonObject | undefined> {
     const object = "the CustomResourceDefinition of NetworkAttachmentDefinitions";
-    const { live, logger } = this.#options;
-    try {
-      return await live.get({ object, path: apiPaths.nadCrd, accept: metadataOnly }, signal);
-    } catch (error) {
-      const refusal = refusalOf(error);
-      if (refusal === undefined) throw error;
-      logger.warn({ error: refusal.message }, "definitions count as deleted, not as lost");
-      return {};
-    }
+    const request = { object, path: apiPaths.nadCrd, accept: metadataOnly };
+    return this.#options.live.get(request, signal);
   }
 
   #forget(key: string): void {

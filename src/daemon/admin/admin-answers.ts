@@ -140,6 +140,7 @@ export class AdminAnswers {
    */
   async lostDefinitions({ discards = false } = {}): Promise<JsonObject[]> {
     const { cluster } = this.#options;
+    await cluster.node?.keptDefinitions?.settle();
     const lost = [...lostDefinitions(cluster).values()];
     if (discards) await cluster.node?.keptDefinitions?.discardLost();
     return lost;
