@@ -106,7 +106,7 @@ export async function startNode(node: Node, tasks: readonly HousekeepingTask[]):
   });
   config.onChange(() => housekeeping.runNow());
   // Pods need them also while the API server is unavailable.
-  if (config.current().engine.clusterRoutes !== undefined)
+  if (config.current().engine.clusterRoutes?.length)
     void cluster.source.clusterRanges?.({}).catch(() => undefined);
 }
 

@@ -1,44 +1,42 @@
 import { CniError } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
+import { clusterRangesMax, isClusterRange } from "#engine/config-keys.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
-import { type Cidr, parseCidr } from "#lib/ip.ts";
+import { type Cidr, formatCidr, parseCidr } from "#lib/ip.ts";
 
-/** `keep` or `none`: whether the pod keeps its routes to the cluster, instead of `clusterRoutes`. */
+/** `none`, or ranges with commas between them, instead of `clusterRoutes`. */
 export const clusterRoutesAnnotation = "plexus.dev/cluster-routes";
 
-/** Whether a pod keeps routes to the cluster. @throws CniError 100 for an invalid annotation */
-export function keepsClusterRoutes(
+/** The ranges of pods that a pod keeps its routes to; none if it keeps no routes. @throws CniError 100 */
+export function podRanges(
   { clusterRoutes }: Pick<EngineConfig, "clusterRoutes">,
   pod: Pick<Pod, "annotations"> | undefined,
-): boolean {
+): readonly string[] {
   const wanted = pod?.annotations[clusterRoutesAnnotation];
-  if (wanted === undefined) return clusterRoutes !== undefined;
-  if (wanted === "keep" || wanted === "none") return wanted === "keep";
-  const message = `annotation ${clusterRoutesAnnotation}: must be keep or none, not ${JSON.stringify(wanted.slice(0, 100))}`;
+  if (wanted === undefined) return clusterRoutes;
+  if (wanted === "none") return [];
+  const ranges = wanted.split(",", clusterRangesMax + 1).map((each) => each.trim());
+  if (ranges.length <= clusterRangesMax && ranges.every(isClusterRange)) return ranges;
+  const value = JSON.stringify(wanted.slice(0, 100));
+  const message = `annotation ${clusterRoutesAnnotation}: must be none, or at most ${clusterRangesMax} networks of the cluster with commas between them, not ${value}`;
   throw new CniError("InvalidRequest", message);
 }
 
 /**
- * What pods reach by the default network: the ranges of Services and the configured ones, which
- * include the pods', and the node. `spec.podCIDRs` of the nodes would miss nodes that join later, and
- * the ranges of primary CNIs that ignore it.
- * @throws CniError 7 if no range of Services is known, 11 while the API server is unavailable
+ * What a pod reaches by the default network: these ranges of pods, those of Services, and the node.
+ * `spec.podCIDRs` of the nodes would miss nodes that join later, and the ranges of primary CNIs that
+ * ignore it.
+ * @throws CniError 11 while the API server is unavailable
  */
-export async function clusterRanges({
-  config: { clusterRoutes = [] },
-  deps: { source },
-  signal,
-}: {
-  readonly config: Pick<EngineConfig, "clusterRoutes">;
-  readonly deps: Pick<EngineDeps, "source">;
-  readonly signal: AbortSignal;
-}): Promise<readonly Cidr[]> {
-  const configured = clusterRoutes === "keep" ? [] : clusterRoutes;
-  const { services, node = [] } = (await source?.clusterRanges?.({ signal })) ?? {};
-  if (services === undefined && configured.length === 0) {
-    const message = "the API server has no ServiceCIDRs, and clusterRoutes names no ranges";
-    throw new CniError("ClusterRangesUnknown", message);
-  }
-  return [...new Set([...configured, ...(services ?? []), ...node])].map(parseCidr);
+export async function clusterRanges(
+  {
+    deps: { source },
+    signal,
+  }: { readonly deps: Pick<EngineDeps, "source">; readonly signal: AbortSignal },
+  ofPods: readonly string[],
+): Promise<readonly Cidr[]> {
+  const { services = [], node = [] } = (await source?.clusterRanges?.({ signal })) ?? {};
+  const all = [...ofPods, ...services, ...node].map(parseCidr);
+  return [...new Map(all.map((range) => [formatCidr(range), range])).values()];
 }

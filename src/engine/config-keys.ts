@@ -59,8 +59,15 @@ const markerResource = () =>
     error: "must be a resource (DOMAIN/NAME), or the beginning of one with / and a final *",
   });
 
+export const clusterRangesMax = 64;
+
+/** Whether a text is a network that can be part of a cluster. */
+export function isClusterRange(text: string): boolean {
+  return (tryParseNetwork(text)?.prefix ?? 0) > 0;
+}
+
 const clusterRange = () =>
-  z.string().refine((text) => (tryParseNetwork(text)?.prefix ?? 0) > 0, {
+  z.string().refine(isClusterRange, {
     error: "must be a network of the cluster, without host bits: 10.244.0.0/16",
   });
 
@@ -209,12 +216,10 @@ export const engineKeys = {
       "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most twice `apiTimeoutMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
   },
   clusterRoutes: {
-    schema: () =>
-      z.union([z.enum(["keep"]), z.array(clusterRange()).max(64).readonly()], {
-        error: "expected keep, or a list of at most 64 networks",
-      }),
+    schema: () => z.array(clusterRange()).max(clusterRangesMax).readonly(),
+    default: [],
     description:
-      "[Routes to the cluster](networks.md#default-route-that-keeps-the-cluster) that a pod with further networks keeps: to Services, the node, and the ranges of a list. Earlier releases cannot read the records of such pods.",
+      "Ranges of the cluster's pods, to which a pod with further networks [keeps its routes](networks.md#default-route-that-keeps-the-cluster), and those to Services and the node. Earlier releases cannot read the records of such pods.",
   },
   hotPlug: {
     schema: () =>

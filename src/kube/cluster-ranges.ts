@@ -26,7 +26,9 @@ export class ApiClusterRanges {
     if (before !== undefined && performance.now() - this.#askedAt < maxAgeMs) return before;
     this.#askedAt = performance.now();
     const reading = this.#read(signal);
-    this.#known = await (before === undefined ? reading : reading.catch(() => before));
+    const read = await (before === undefined ? reading : reading.catch(() => before));
+    // Of two API servers, one may not have ServiceCIDRs yet.
+    this.#known = { ...before, ...read };
     return this.#known;
   }
 

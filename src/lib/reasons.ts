@@ -28,7 +28,7 @@ const table = {
     InvalidNetworkConfig: "correct the network configuration that the message names",
     InvalidDefinition: "correct the definition's spec.config",
     ClusterRangesUnknown:
-      "add the cluster's ranges to clusterRoutes in plexusd's configuration, or annotate the pod with plexus.dev/cluster-routes: none",
+      "add the ranges of the cluster's pods to clusterRoutes in plexusd's configuration, or to the pod's annotation plexus.dev/cluster-routes, or set that to none",
     MetaPlugin:
       "replace the meta-plugin in the definition by the network's own plugin: Plexus calls it directly",
     MissingConfiguration:

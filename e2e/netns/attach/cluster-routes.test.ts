@@ -80,6 +80,6 @@ test("another wish is refused", async ({ node }) => {
   const pod = await node.newPod({ networks: [uplink], annotations: { ...keep("yes") } });
   expect(errorOf(await pod.add())).toMatchObject({
     code: 100,
-    msg: expect.stringContaining('plexus.dev/cluster-routes: must be keep or none, not "yes"'),
+    msg: expect.stringContaining("plexus.dev/cluster-routes: must be none, or at most 64"),
   });
 });

@@ -271,7 +271,7 @@ function clusterProblem(stage: Stage): string | undefined {
     const kept = world.kernel.keptRoutes(sandbox.netns).map((route) => route.split(" via ")[0]);
     const hasOthers = expected(stage, sandbox).some((each) => !each.startsWith("eth0 "));
     const wanted = families.filter(() => hasOthers).map((family) => clusterRanges[family]);
-    // The last of them may have taken the routes with it, or a crash may have left them.
+    // They stay when the last of them has gone.
     const isKnown = hasOthers || !scenario.keepsCluster;
     if (isKnown && kept.toSorted().join() !== wanted.toSorted().join())
       return `${sandbox.id} has routes to the cluster's ${kept.join()}, it should have ${wanted.join()}`;

@@ -139,7 +139,7 @@ test.each([
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
   ["networkPlacement: [label]", "1: networkPlacement[0]: "],
   ["attachmentInfo: 10001", "1: attachmentInfo: "],
-  ["clusterRoutes: drop", "1: clusterRoutes: expected keep, or a list"],
+  ["clusterRoutes: keep", "1: clusterRoutes: expected array"],
   ["clusterRoutes: [10.244.0.1/16]", "1: clusterRoutes"],
   ["clusterRoutes: [0.0.0.0/0]", "1: clusterRoutes"],
   ["cniBinDir: []", "1: cniBinDir: "],

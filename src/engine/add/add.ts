@@ -35,7 +35,7 @@ export async function add(ctx: CallContext, request: AddRequest): Promise<JsonOb
   for (let turn = 0; turn < 2; turn++) await nextTurn();
   ctx.signal.throwIfAborted();
   const record = new AddRecord(ctx, sandboxToAdd(ctx, request, pod), { attachments });
-  const beforeOthers = () => keepClusterRoutes(ctx, record, { pod, attachments });
+  const beforeOthers = () => keepClusterRoutes(ctx, record, pod);
   const networks = { attachments, recordBytes, beforeOthers };
   const { durable } = await ctx.trace.phase("record", () => record.create());
   try {

@@ -55,7 +55,7 @@ export async function attachNetworks(
   let kernel: AttachedNetworks["kernel"] = Promise.resolve(undefined);
   let recorded = Promise.resolve();
   await claimDevices(ctx, record.sandbox, attachments);
-  const firstOther = attachments.find(({ isDefault }) => !isDefault);
+  const firstOther = attachments.find((each) => !each.isDefault && each.isAuxiliary !== true);
   for (const [position, planned] of attachments.entries()) {
     await recorded;
     if (planned === firstOther) await beforeOthers?.();

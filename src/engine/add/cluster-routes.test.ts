@@ -3,7 +3,7 @@ import { CniError } from "#cni/error.ts";
 import type { EngineConfig } from "#engine/config.ts";
 import { type EngineLab, expectError, netns, sandbox } from "#engine/testing/engine-lab.ts";
 import { podLab, web } from "#engine/testing/pod-lab.ts";
-import { type IpFamily, ipFamily, parseCidr } from "#lib/ip.ts";
+import { ipFamily, parseCidr } from "#lib/ip.ts";
 import { type KernelRoute, keptRoute, newDefaultRoute } from "#netlink/routes.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
 import { planClusterRoutes } from "./cluster-routes.ts";
@@ -71,7 +71,7 @@ describe("add()", () => {
   test.each<[title: string, Scenario]>([
     ["it is not configured", {}],
     ["the pod wants none", { clusterRoutes: ["10.0.0.0/16"], wish: "none" }],
-    ["the pod has only its default network", { clusterRoutes: "keep", networks: "" }],
+    ["the pod has only its default network", { clusterRoutes: ["10.0.0.0/16"], networks: "" }],
   ])("neither asks for the cluster's ranges nor changes routes if %s", async (_, scenario) => {
     const it = lab(scenario);
     expect(await it.add(web)).toMatchObject({ exitCode: 0 });
@@ -81,24 +81,27 @@ describe("add()", () => {
   });
 
   test("keeps the cluster for a pod that wants it", async () => {
-    const it = lab({ wish: "keep", networks: "a" });
+    const it = lab({ wish: "10.0.0.0/16, fd00:244::/48", networks: "a" });
     expect(await it.add(web)).toMatchObject({ exitCode: 0 });
-    expect(await recorded(it)).toEqual([services, node]);
+    expect(await recorded(it)).toEqual(ranges);
   });
 
-  test("refuses another wish of a pod, and to move the default route if no range has its address", async () => {
-    const odd = lab({ wish: "yes" });
-    expectError(await odd.add(web), 100, 'must be keep or none, not "yes"');
-    expect(odd.journal).toEqual([]);
-    const it = lab({ clusterRoutes: "keep" });
-    expectError(await it.add(web), 7, "no range of clusterRoutes has the pod's address 10.0.0.1");
-    expect(it.kernel.linkNames(netns)).toEqual([]);
+  test("refuses another wish of a pod, and a pod whose address is in no range", async () => {
+    const many = Array.from({ length: 65 }, (_, n) => `10.${n}.0.0/16`).join();
+    for (const wish of ["yes", "", "10.0.0.1/16", "0.0.0.0/0", many]) {
+      const odd = lab({ wish });
+      expectError(await odd.add(web), 100, "must be none, or at most 64 networks of the cluster");
+      expect(odd.kernel.linkNames(netns)).toEqual([]);
+    }
+    for (const networks of [uplink, "a"]) {
+      const it = lab({ wish: services, networks });
+      expectError(await it.add(web), 7, "no range of clusterRoutes has the pod's address 10.0.0.1");
+      expect(it.kernel.linkNames(netns)).toEqual([]);
+    }
   });
 
   test("refuses a pod while the ranges of Services are not known", async () => {
-    const it = lab({ clusterRoutes: "keep" });
-    it.source.ranges = { node: [node] };
-    expectError(await it.add(web), 7, "the API server has no ServiceCIDRs");
+    const it = lab({ clusterRoutes: ["10.0.0.0/16"] });
     it.source.clusterRanges = async () => {
       throw new CniError("ApiUnavailable", "no answer");
     };
@@ -133,14 +136,9 @@ function routeOf(dst: string, gateway: string, ifIndex = 2): KernelRoute {
 
 const keptFor = (dst: string, way: KernelRoute): KernelRoute => keptRoute(parseCidr(dst), way);
 
-function plan(
-  routes: readonly KernelRoute[],
-  ranges: readonly string[],
-  moved: readonly IpFamily[] = [],
-): string[] {
+function plan(routes: readonly KernelRoute[], ranges: readonly string[]): string[] {
   const state = { links, routes, addresses: [address4, address6] };
-  const wanted = { ranges: ranges.map(parseCidr), moved };
-  return planClusterRoutes(state, "eth0", wanted).edits.map(
+  return planClusterRoutes(state, "eth0", ranges.map(parseCidr)).edits.map(
     ({ op, route: { dst, hops, metric } }) =>
       `${op} ${dst.address}/${dst.prefix} via ${hops[0]?.gateway}${hops[0]?.onlink ? " onlink" : ""} metric ${metric}`,
   );
@@ -156,7 +154,7 @@ describe("planClusterRoutes()", () => {
   const v6 = byDefault("fe80::ee", { metric: 1024 });
 
   test("copies the default route of each family, with a link-local gateway and its flag", () => {
-    expect(plan([v4, v6], ranges, [4, 6])).toEqual([
+    expect(plan([v4, v6], ranges)).toEqual([
       "add 10.244.0.0/16 via 169.254.1.1 onlink metric 0",
       "add fd00:244::/48 via fe80::ee metric 1024",
     ]);
@@ -169,24 +167,39 @@ describe("planClusterRoutes()", () => {
     ]);
   });
 
-  test("leaves families without a default route, and ranges to which a plugin has set a route", () => {
-    expect(plan([v4, routeOf("10.0.0.0/8", "10.244.1.1")], ranges, [4, 6])).toEqual([]);
-    expect(plan([v4, routeOf("10.0.0.0/8", "10.1.0.1", 3)], ranges)).toHaveLength(1);
+  test("leaves families that it does not reach, and a range that has a route of its own", () => {
+    expect(plan([v4], ranges)).toHaveLength(1);
+    expect(plan([v4, routeOf("10.244.0.0/16", "10.244.1.1")], ranges)).toEqual([]);
+    expect(plan([v4, routeOf("10.244.0.0/16", "10.1.0.1", 3)], ranges)).toEqual([]);
   });
 
-  test("makes what is there what is wanted, by a kept route where the default route has moved", () => {
+  test("copies the closest route that leads to a range: others may be as wide", () => {
+    const wide = routeOf("10.0.0.0/8", "10.244.1.1");
+    expect(plan([v4, wide, routeOf("10.0.0.0/9", "10.1.0.1", 3)], [...ranges, services])).toEqual([
+      "add 10.244.0.0/16 via 10.244.1.1 metric 0",
+      "add 10.96.0.0/12 via 10.244.1.1 metric 0",
+    ]);
+  });
+
+  test("removes none, and goes by a kept one where the default route has moved", () => {
     const present = [keptFor("10.244.0.0/16", v4), keptFor("10.96.0.0/12", v4)];
     expect(plan(present, [...ranges, "10.112.0.0/12"])).toEqual([
-      "del 10.96.0.0/12 via 169.254.1.1 onlink metric 0",
       "add 10.112.0.0/12 via 169.254.1.1 onlink metric 0",
     ]);
-    expect(plan(present, [])).toHaveLength(2);
+    expect(plan([...present, v4], ranges)).toEqual([]);
   });
 
-  test("refuses to move the default route of a family whose pods have no known range", () => {
-    expect(() => plan([v4, v6], ["10.244.0.0/16"], [4, 6])).toThrow("fd00:244::5");
-    expect(plan([v4, v6], ["10.244.0.0/16"], [4])).toHaveLength(1);
-    expect(() => plan([v4], [services], [4])).toThrow("10.244.1.5");
-    expect(plan([v4, routeOf("10.244.0.0/16", "10.244.1.1")], [services], [4])).toHaveLength(1);
+  test("recognizes a kept route that the kernel has merged with another network's", () => {
+    const [kept, other] = [keptFor("fd00:244::/48", v6), byDefault("fe80::77", { ifIndex: 3 })];
+    const merged = { ...kept, hops: [...kept.hops, ...other.hops] };
+    expect(plan([v6, merged], ["10.244.0.0/16", "fd00:244::/48"])).toEqual([]);
+  });
+
+  test("refuses ranges without an address of the pod, and so without other pods", () => {
+    expect(() => plan([v4, v6], ["10.244.0.0/16"])).toThrow("fd00:244::5");
+    // ptp has a route to the pods of its node.
+    expect(() => plan([v4, routeOf("10.244.1.0/24", "10.244.1.1")], [services])).toThrow(
+      "10.244.1.5",
+    );
   });
 });

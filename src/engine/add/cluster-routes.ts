@@ -1,124 +1,71 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
 import { asIoFailure, netlinkTransport } from "#engine/call/sandbox.ts";
-import { clusterRanges, keepsClusterRoutes } from "#engine/cluster-ranges.ts";
-import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
+import { clusterRanges, podRanges } from "#engine/cluster-ranges.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
-import type { AttachmentRecord } from "#engine/record/record.ts";
-import type { StoredRecord } from "#engine/record/teardown-plan.ts";
-import { type Cidr, contains, covers, formatCidr, type IpFamily } from "#lib/ip.ts";
-import { isDefault, isKeptRoute, type KernelRoute, keptRoute } from "#netlink/routes.ts";
-import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
+import { type Cidr, contains, covers, formatCidr } from "#lib/ip.ts";
+import { isKeptRoute, type KernelRoute, keptRoute } from "#netlink/routes.ts";
 import type { AddRecord } from "./add-record.ts";
 import { changeRoutes } from "./default-route/apply.ts";
 import type { RoutePlan } from "./default-route/plan.ts";
-import { defaultsOf, type RouteState } from "./default-route/route-state.ts";
-
-interface PodNetworks {
-  readonly pod: Pod | undefined;
-  readonly attachments: readonly PlannedAttachment[];
-}
+import type { RouteState } from "./default-route/route-state.ts";
 
 /**
  * Keeps the cluster on the default network's interface of a pod that wants it, before further
- * networks bring their routes: routes to the cluster's ranges, by the default route. A DEL needs
- * none of this, because the routes end with their interface.
- * @throws CniError 7 or 11 when the ranges are not known, 5 when the kernel refuses
+ * networks bring their routes: routes to the cluster's ranges. They end with their interface, and
+ * change nothing for a pod without further networks, so nothing removes them.
+ * @throws CniError 100 for an invalid annotation, 7 or 11 when the ranges are not known, 5 when the
+ *   kernel refuses
  */
 export async function keepClusterRoutes(
   ctx: CallContext,
   record: AddRecord,
-  { pod, attachments }: PodNetworks,
+  pod: Pod | undefined,
 ): Promise<void> {
-  const keeps = keepsClusterRoutes(ctx.config, pod);
-  if (!keeps && !record.sandbox.clusterRoutes?.length) return;
-  const moved = attachments.flatMap(({ selection }) =>
-    defaultRouteFamilies(selection?.defaultRoute),
-  );
-  const ranges = keeps ? await clusterRanges(ctx) : [];
-  record.noteClusterRoutes(await setClusterRoutes(ctx, record.sandbox, { ranges, moved }));
-}
-
-/** Removes the routes from a running pod with only its default network. @throws CniError 5 */
-export async function dropClusterRoutes(
-  ctx: CallContext,
-  { record, plan }: StoredRecord,
-): Promise<void> {
-  if (!record.clusterRoutes?.length || record.attachments.length > 1) return;
-  const clusterRoutes = await setClusterRoutes(ctx, record, { ranges: [], moved: [] });
-  await ctx.deps.records.update({ ...record, clusterRoutes }, plan);
-}
-
-interface WantedRoutes {
-  readonly ranges: readonly Cidr[];
-  /** The families whose default route moves to another interface. */
-  readonly moved: readonly IpFamily[];
-}
-
-/** @returns the destinations of the routes that the sandbox has then */
-async function setClusterRoutes(
-  ctx: CallContext,
-  { netns, ifName }: Pick<AttachmentRecord, "netns" | "ifName">,
-  wanted: WantedRoutes,
-): Promise<string[]> {
+  const ofPods = podRanges(ctx.config, pod);
+  if (ofPods.length === 0) return;
+  const { netns, ifName } = record.sandbox;
+  const ranges = await clusterRanges(ctx, ofPods);
   const namespace = { netns, transport: netlinkTransport(ctx) };
-  const plan = (state: RouteState) => planClusterRoutes(state, ifName, wanted);
+  const plan = (state: RouteState) => planClusterRoutes(state, ifName, ranges);
   const after = await asIoFailure(() => changeRoutes(namespace, plan));
-  return (after?.routes ?? []).filter(isKeptRoute).map(({ dst }) => formatCidr(dst));
+  const kept = (after?.routes ?? []).filter(isKeptRoute);
+  record.noteClusterRoutes(kept.map(({ dst }) => formatCidr(dst)));
 }
 
 /**
- * Decides which routes to the cluster's ranges an interface has: copies of its default route, or of
- * a kept one where that has moved. Where its plugins have set a route, that stays; where they have set
- * no default route, the other ranges were never reached.
- * @throws CniError 7 if the default route moves, and nothing is known to lead to other pods
+ * Decides which routes to the cluster's ranges an interface gets: a copy of the route by which it
+ * reaches them now, or of a kept one where its default route has moved. A range without such a route
+ * was never reached, and one that has a route of its own keeps it.
+ * @throws CniError 7 if the pod's own address, and so other pods', is in none of the ranges
  * @internal
  */
 export function planClusterRoutes(
   { links, routes, addresses }: RouteState,
   ifName: string,
-  { ranges, moved }: WantedRoutes,
+  ranges: readonly Cidr[],
 ): RoutePlan {
   const index = links.find(({ name }) => name === ifName)?.index;
-  const own = routes.filter(({ hops }) => hops.every((hop) => hop.ifIndex === index));
-  const present = own.filter(isKeptRoute);
-  const ofPlugins = own.filter((route) => !isKeptRoute(route) && !isDefault(route));
-  const wayOf = (family: IpFamily): KernelRoute | undefined =>
-    defaultsOf({ routes: own }, family).toSorted((a, b) => a.metric - b.metric)[0] ??
-    present.find((route) => route.family === family);
-  const toPods = [...ranges, ...ofPlugins.filter(hasGateway).map(({ dst }) => dst)];
-  const lost = addresses.find(
-    ({ ifIndex, family, isGlobal, address }) =>
-      ifIndex === index &&
-      isGlobal &&
-      moved.includes(family) &&
-      wayOf(family) !== undefined &&
-      !toPods.some((range) => covers(range, address)),
+  const outside = addresses.find(
+    ({ ifIndex, isGlobal, address }) =>
+      ifIndex === index && isGlobal && !ranges.some((range) => covers(range, address)),
   );
-  if (lost !== undefined) {
-    const message = `the default route moves to another network, and no range of clusterRoutes has the pod's address ${lost.address}`;
+  if (outside !== undefined) {
+    const message = `no range of clusterRoutes has the pod's address ${outside.address}, and so those of other pods`;
     throw new CniError("ClusterRangesUnknown", message);
   }
-  const wanted = ranges.flatMap((range) => {
-    const way = wayOf(range.family);
-    const isServed = ofPlugins.some(({ dst }) => contains(dst, range));
-    return way === undefined || isServed ? [] : [keptRoute(range, way)];
+  const own = routes.filter(({ hops }) => hops.every((hop) => hop.ifIndex === index));
+  const wayTo = (range: Cidr): KernelRoute | undefined =>
+    own
+      .filter(({ dst }) => contains(dst, range))
+      .toSorted((a, b) => b.dst.prefix - a.dst.prefix || a.metric - b.metric)[0] ??
+    own.find((route) => isKeptRoute(route) && route.family === range.family);
+  const edits = ranges.flatMap((range) => {
+    const way = wayTo(range);
+    const isServed = routes.some(({ dst }) => formatCidr(dst) === formatCidr(range));
+    return way === undefined || isServed
+      ? []
+      : [{ op: "add", route: keptRoute(range, way) } as const];
   });
-  const removed = present.filter((route) => !hasSame(wanted, route));
-  const added = wanted.filter((route) => !hasSame(present, route));
-  return {
-    edits: [
-      ...removed.map((route) => ({ op: "del", route }) as const),
-      ...added.map((route) => ({ op: "add", route }) as const),
-    ],
-    families: [4, 6],
-  };
-}
-
-function hasGateway({ hops }: KernelRoute): boolean {
-  return hops.some(({ gateway }) => gateway !== undefined);
-}
-
-function hasSame(routes: readonly KernelRoute[], { dst }: KernelRoute): boolean {
-  return routes.some((each) => formatCidr(each.dst) === formatCidr(dst));
+  return { edits, families: [4, 6] };
 }

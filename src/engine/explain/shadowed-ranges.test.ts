@@ -58,6 +58,11 @@ test.each<[title: string, Scenario, shadows: readonly string[]]>([
   ["a requested default route", { defaultRoute }, ["10.96.0.0/12"]],
   ["a wide route", { routes: wide }, ["10.96.0.0/12"]],
   [
+    "a default route that its plugin has set unasked",
+    { routes: [{ dst: "0.0.0.0/0", gw: "10.70.0.1" }] },
+    ["10.96.0.0/12"],
+  ],
+  [
     "a part of a range, also of one that is kept",
     { config: { clusterRoutes: pods }, routes: [{ dst: "10.244.7.0/24" }] },
     pods,
@@ -76,10 +81,6 @@ test.each<[title: string, Scenario]>([
   ["a network without routes", {}],
   ["the node's own address, as many networks have its LAN", { address: "192.0.2.9/24" }],
   ["a wide route where the cluster is kept", { config: { clusterRoutes: pods }, routes: wide }],
-  [
-    "a default route that the plugin reports, and the pod did not request",
-    { routes: [{ dst: "0.0.0.0/0", gw: "10.70.0.1" }] },
-  ],
   ["a route of another table", { routes: [{ ...wide[0], table: 100 }] }],
   ["routes that sbr moves", { routes: wide, plugins: ["macvlan", "sbr"] }],
   [

@@ -1,11 +1,10 @@
 import { parseResult } from "#cni/result/parse.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { clusterRanges, clusterRoutesAnnotation } from "#engine/cluster-ranges.ts";
+import { clusterRanges, clusterRoutesAnnotation, podRanges } from "#engine/cluster-ranges.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
 import { addressBits, type Cidr, contains, formatCidr, parseCidr } from "#lib/ip.ts";
 import { objectsOf } from "#lib/json.ts";
-import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
 
 /**
  * The cluster's ranges that a pod reaches, wholly or in part, by another network than its default
@@ -13,12 +12,13 @@ import { defaultRouteFamilies } from "#npwg/selection/network-selection.ts";
  */
 export async function shadowedRanges(
   ctx: CallContext,
-  { annotations }: Pod,
+  pod: Pod,
   { attachments, clusterRoutes = [] }: AttachmentRecord,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const [first, ...others] = attachments.filter(({ state }) => state === "attached");
-  if (first === undefined || annotations[clusterRoutesAnnotation] === "none") return new Map();
-  const all = await clusterRanges(ctx).catch(() => []);
+  if (first === undefined || pod.annotations[clusterRoutesAnnotation] === "none") return new Map();
+  const read = async () => clusterRanges(ctx, podRanges(ctx.config, pod));
+  const all = await read().catch(() => []);
   // Many networks have the LAN of the node, whose own address is not their concern.
   const ranges = all.filter(isNetwork);
   const kept = [...routesOf(first), ...clusterRoutes.map(parseCidr)];
@@ -35,19 +35,13 @@ export async function shadowedRanges(
 }
 
 /** The destinations of an attachment's routes in the main table; `sbr` moves them to another one. */
-function routesOf({ conf, result, defaultRoute }: RecordedAttachment): Cidr[] {
+function routesOf({ conf, result }: RecordedAttachment): Cidr[] {
   if (objectsOf(conf.plugins).some(({ type }) => type === "sbr")) return [];
   const { ips, routes } = parseResult(result, { fallbackVersion: "" });
-  const families = defaultRouteFamilies(defaultRoute);
-  // A default route that was not requested leaves the default network's in effect.
-  const isUsed = ({ prefix, family }: Cidr): boolean => prefix > 0 || families.includes(family);
   const links = ips.map(({ address }) => parseCidr(address));
   return [
     ...links.filter(isNetwork),
-    ...routes
-      .filter(({ table = 0 }) => [0, 254].includes(table))
-      .map(({ dst }) => parseCidr(dst))
-      .filter(isUsed),
+    ...routes.filter(({ table = 0 }) => [0, 254].includes(table)).map(({ dst }) => parseCidr(dst)),
   ];
 }
 

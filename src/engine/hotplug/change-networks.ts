@@ -1,7 +1,7 @@
 import { asCniError, CniError } from "#cni/error.ts";
 import { AddRecord, type Attached } from "#engine/add/add-record.ts";
 import { attachNetworks } from "#engine/add/attach-networks.ts";
-import { dropClusterRoutes, keepClusterRoutes } from "#engine/add/cluster-routes.ts";
+import { keepClusterRoutes } from "#engine/add/cluster-routes.ts";
 import { withoutDefaultRoutes } from "#engine/add/default-route/default-routes.ts";
 import { emitAttached } from "#engine/add/events.ts";
 import { rollBack } from "#engine/add/roll-back.ts";
@@ -56,7 +56,6 @@ export async function changeNetworks(locked: LockedSandbox): Promise<HotPlugOutc
     await failureOf(sandbox, { op: "add", network: planned }, step);
   }
   const latest = await loadLatest(sandbox);
-  await dropClusterRoutes(ctx, latest);
   const remaining = changesOf(ctx.config, latest.record, pod);
   const state = isSettled(remaining) ? "settled" : "failed";
   return { state, operations: sandbox.operations, problems: plan.problems };
@@ -165,7 +164,7 @@ async function attachOrUndo(
       if (!usesRoutes(planned)) await keepRoutes(partial);
     };
     const attachments = [planned];
-    const beforeOthers = () => keepClusterRoutes(ctx, record, { pod, attachments });
+    const beforeOthers = () => keepClusterRoutes(ctx, record, pod);
     const networks = { attachments, recordBytes, beforeOthers, betweenPlugins };
     const { attached, kernel } = await attachNetworks(ctx, record, networks);
     const [added] = attached as readonly [Attached];

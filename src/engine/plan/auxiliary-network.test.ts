@@ -24,6 +24,15 @@ function labWith(files: Record<string, JsonObject | string>, conf: JsonObject = 
 
 const chain = { "20-b.conf": { type: "sidecar" }, "10-a.conf": { name: "x", type: "tuning" } };
 
+test("the chain does not make a pod one with further networks, for which clusterRoutes are kept", async () => {
+  const lab = labWith(chain);
+  lab.config = { ...lab.config, clusterRoutes: ["10.0.0.0/16"] };
+  lab.source.addPod({ name: "plain" });
+  expect(await lab.add({ pod: "default/plain" })).toMatchObject({ exitCode: 0 });
+  expect(lab.plugins.log("ADD")).toContain("sidecar ADD net1");
+  expect(lab.source.asked).not.toContain("cluster ranges");
+});
+
 test("the files of the auxiliary directory form a last network, whose first plugin gets an empty result", async () => {
   const lab = labWith(chain);
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });

@@ -1,7 +1,7 @@
 import { CniError } from "#cni/error.ts";
 import { checkLimit, limits } from "#cni/limits.ts";
 import type { AddRequest, RequestConf } from "#cni/plugin/request.ts";
-import { keepsClusterRoutes } from "#engine/cluster-ranges.ts";
+import { podRanges } from "#engine/cluster-ranges.ts";
 import { assignDevices } from "#engine/plan/devices/assign-devices.ts";
 import {
   checkSizeWithResults,
@@ -47,7 +47,7 @@ export async function planAttachments(
   pod: Pod | undefined,
 ): Promise<AttachmentPlan> {
   await attempt(ctx, () => requireNextPlugins(ctx, request.path));
-  await attempt(ctx, () => keepsClusterRoutes(ctx.config, pod));
+  await attempt(ctx, () => podRanges(ctx.config, pod));
   const { networks, annotationError } = await networksOf(ctx, request.conf, pod);
   const plan = await planNetworks(ctx, { request, pod }, networks);
   const { containerId } = request;
