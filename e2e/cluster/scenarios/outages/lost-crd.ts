@@ -25,8 +25,8 @@ export function lostCrdScenario(scene: () => Scene): void {
     const here = before.filter((name) => !name.endsWith("/alone"));
     // plexusd writes what has changed twice a minute. Until then, it cannot tell this deletion from those with the CRD.
     const isKept = async (names: readonly string[]): Promise<boolean[]> => {
-      const kept = await target.inNode(["ls", "/var/lib/plexus/definitions"]);
-      return names.map((name) => kept.includes(`${home}%2F${name.split("/")[1]}.json`));
+      const kept = await target.inNode(["cat", "/var/lib/plexus/definitions.json"]);
+      return names.map((name) => kept.includes(`"name":"${name.split("/")[1]}"`));
     };
     await eventually(
       "the definitions are kept",
