@@ -167,7 +167,7 @@ describe("planClusterRoutes()", () => {
     ]);
   });
 
-  test("leaves families that it does not reach, and a range that has a route of its own", () => {
+  test("leaves families that it does not reach, and a range that has a route already", () => {
     expect(plan([v4], ranges)).toHaveLength(1);
     expect(plan([v4, routeOf("10.244.0.0/16", "10.244.1.1")], ranges)).toEqual([]);
     expect(plan([v4, routeOf("10.244.0.0/16", "10.1.0.1", 3)], ranges)).toEqual([]);
