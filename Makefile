@@ -102,7 +102,7 @@ else
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
 endif
 
-e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, critest, containerd, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, critest, containerd, whereabouts, multus, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
 # FILES: these of e2e/cluster.
@@ -141,11 +141,12 @@ e2e: image
 	@[ -n "$(SUITE_SRC)" ] || { echo "SUITE_SRC must name a clone of multi-networkpolicy-nftables" >&2; exit 2; }
 	@scripts/system-deps.sh cluster && scripts/system-deps.sh policies && node e2e/cluster/main.ts prepare
 	SUITE_SRC=$(abspath $(SUITE_SRC)) CASES=$(CASES) vitest run --project suites e2e/suites/policies
-else ifneq ($(filter injector critest containerd,$(SUITE)),)
-# Tests of other projects, with Plexus, with Multus, and with the primary network alone: docs/reference/suites.md.
+else ifneq ($(filter injector critest containerd whereabouts multus,$(SUITE)),)
+# Tests of other projects, with Plexus, with Multus, and mostly with the primary network alone: docs/reference/suites.md.
 # WITH=Plexus: only with this one (Multus, alone).
 e2e: image
 	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	@$(if $(filter multus,$(SUITE)),scripts/system-deps.sh policies)
 	WITH=$(WITH) vitest run --project suites e2e/suites/$(SUITE)
 else ifneq ($(filter crio clients,$(SUITE)),)
 # crio: CRI-O, called as the kubelet calls it; the first run builds it. clients: nerdctl and cnitool without

@@ -8,6 +8,8 @@ import { writeImageOnBusybox } from "../../machine/images.ts";
 
 const version = "v0.9.4";
 
+export const whereaboutsModule = `github.com/k8snetworkplumbingwg/whereabouts@${version}`;
+
 /** The image that docs/user/networks.md installs. */
 const reference = `ghcr.io/k8snetworkplumbingwg/whereabouts:${version}`;
 
@@ -18,7 +20,7 @@ const reference = `ghcr.io/k8snetworkplumbingwg/whereabouts:${version}`;
 export async function prepareWhereabouts(): Promise<string> {
   return builtModule({
     name: "whereabouts",
-    module: `github.com/k8snetworkplumbingwg/whereabouts@${version}`,
+    module: whereaboutsModule,
     programs: {
       whereabouts: "./cmd",
       "ip-control-loop": "./cmd/controlloop",
