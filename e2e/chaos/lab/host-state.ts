@@ -51,9 +51,9 @@ async function readKernelState(
 const passedOver = ["bin", "moved", "real", "control", "reached", "hidden", "lost", "etc"];
 
 /**
- * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection, the default plan,
- * the empty mark of a sandbox that was detached completely, which plexusd removes after hours, the socket of a
- * plexus-standalone that stays or was killed, and kept definitions, which are the cluster's and no pod's.
+ * Files, but for what is to stay: host-local's last address and lock, the lock of garbage collection, the default plan
+ * and the kept definitions, the socket of a plexus-standalone that stays or was killed, and the empty mark of a sandbox
+ * that was detached completely. plexusd removes that after hours.
  */
 function filesBelow(dir: string, place: Place): string[] {
   const skipped = ["/run/netns", ...passedOver.map((name) => join(place.root, name))];

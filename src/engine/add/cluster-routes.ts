@@ -34,9 +34,9 @@ export async function keepClusterRoutes(
 }
 
 /**
- * Decides which routes to the cluster's ranges an interface gets: a copy of the route by which it
- * reaches them now, or of a kept one where its default route has moved. A range without such a route
- * was never reached, and no range gets a second one.
+ * Decides which routes to the cluster's ranges an interface gets: for each, a copy of its closest
+ * route to it, or of a kept one where its default route has moved. A range without such a route was
+ * never reached, and no range gets a second one.
  * @throws CniError 7 if the pod's own address, and so other pods', is in none of the ranges
  * @internal
  */
