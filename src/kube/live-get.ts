@@ -106,18 +106,19 @@ export class LiveGetter {
       try {
         return await send(error === undefined);
       } catch (thrown) {
-        error = asApiError(thrown);
+        const last = asApiError(thrown);
+        // The deadline may have cut it short, so that an answer before it says more.
+        error = isLate(last) ? (error ?? last) : last;
       }
     }
   }
 
   #failure(request: LiveGetRequest, error: ApiError): CniError {
-    const { cause, message, status } = error;
+    const { message, status } = error;
     if (status === 401 && this.#rejection !== undefined) {
       return new CniError("DaemonUnavailable", this.#rejection, { cause: error });
     }
-    const isLate = cause instanceof Error && cause.name === "TimeoutError";
-    const within = isLate ? ` within ${this.#timeoutMs} ms` : "";
+    const within = isLate(error) ? ` within ${this.#timeoutMs} ms` : "";
     const advice = error.advice(this.#client.server);
     return new CniError(
       "ApiUnavailable",
@@ -125,4 +126,8 @@ export class LiveGetter {
       { cause: error },
     );
   }
+}
+
+function isLate({ cause }: ApiError): boolean {
+  return cause instanceof Error && cause.name === "TimeoutError";
 }
