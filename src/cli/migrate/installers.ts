@@ -69,11 +69,23 @@ export function installerNotes(object: JsonObject): MigrationNote[] {
   return installer?.hasMultus(object) === true ? [note([kind, name], installer.remedy(name))] : [];
 }
 
-/** Notes for what restores a DaemonSet of Multus: operators' objects, and its Helm release. */
+/** Labels and annotations by which Flux and Argo CD name the object that has an object applied. */
+const gitOpsMarks = new Map([
+  ["helm.toolkit.fluxcd.io/name", "HelmRelease"],
+  ["kustomize.toolkit.fluxcd.io/name", "Kustomization"],
+  ["argocd.argoproj.io/tracking-id", "Application"],
+]);
+
+/** Notes for what restores a DaemonSet of Multus: the objects of operators, Flux and Argo CD, and its Helm release. */
 export function ownerNotes({ metadata }: JsonObject): MigrationNote[] {
-  const { ownerReferences, annotations, namespace } = objectOf(metadata);
-  const owners = objectsOf(ownerReferences).map(({ kind, name }) =>
-    note([kind, name], installers.get(kind)?.remedy(name) ?? "remove Multus from it"),
+  const { ownerReferences, labels, annotations, namespace } = objectOf(metadata);
+  const marks = Object.entries({ ...objectOf(labels), ...objectOf(annotations) }).flatMap(
+    // Argo CD's value is `APPLICATION:GROUP/KIND:NAMESPACE/NAME`.
+    ([mark, value]) => ({ kind: gitOpsMarks.get(mark), name: String(value).split(":", 1)[0] }),
+  );
+  const owners = [...objectsOf(ownerReferences), ...marks.filter(({ kind }) => kind)].map(
+    ({ kind, name }) =>
+      note([kind, name], installers.get(kind)?.remedy(name) ?? "remove Multus from it"),
   );
   const { "meta.helm.sh/release-name": release } = objectOf(annotations);
   if (release === undefined) return owners;

@@ -155,6 +155,18 @@ test.each([
   else expect(restoring(migrate(...files))).toEqual(owners);
 });
 
+test("what Flux and Argo CD write to a DaemonSet names what restores it", () => {
+  const marks = `
+  annotations: {"argocd.argoproj.io/tracking-id": "cni:apps/DaemonSet:kube-system/kube-multus-ds"}
+  labels:
+    helm.toolkit.fluxcd.io/name: multus`;
+  const text = manifest("upstream-thin").replace(/(kind: DaemonSet\nmetadata:)/, `$1${marks}`);
+  expect(restoring(migrate(text))).toEqual([
+    ["HelmRelease multus", "remove Multus from it"],
+    ["Application cni", "remove Multus from it"],
+  ]);
+});
+
 test("an operator's object that installs the dynamic networks controller asks for hot-plug", () => {
   const text = object("NetworkAddonsConfig", "cluster", { multusDynamicNetworks: {} });
   expect(settings(migrate(manifest("upstream-thin"), text))).toHaveProperty("hotPlug", true);
