@@ -44,7 +44,7 @@ function checkAttachment(attachment: FieldReader): void {
   const required = ["displayName", "isDefault", "ifName", "state", "cniArgs", "searchPath"];
   const lists = ["defaultRoute", "userSpaceInterfaces"];
   const ofHotPlug = ["selection", "addresses", "teardown"];
-  const others = ["device", "definition", "result", "ignoredRequests", "failedAdd"];
+  const others = ["device", "deviceCount", "definition", "result", "ignoredRequests", "failedAdd"];
   const optional = [...others, ...lists, ...ofHotPlug];
   checkKeys(attachment, { required: [...required, ...objects], optional });
   for (const key of ["displayName", "definition"]) attachment.string(key);
@@ -58,6 +58,7 @@ function checkAttachment(attachment: FieldReader): void {
   const addresses = attachment.object("addresses");
   for (const name of Object.keys(addresses?.raw ?? {})) addresses?.strings(name);
   checkPairs(attachment, "cniArgs");
+  attachment.integer("deviceCount");
   const device = attachment.object("device");
   if (device !== undefined) checkTexts(device, ["resourceName", "id", "source"]);
   for (const ignored of attachment.objects("ignoredRequests")) {

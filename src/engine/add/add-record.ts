@@ -207,6 +207,7 @@ function recordedAttachment(
     capabilityArgs: planned.capabilityArgs,
     searchPath: planned.searchPath,
     device: planned.device,
+    deviceCount: planned.deviceCount,
     definition: isRequested ? planned.definition : undefined,
     defaultRoute: selection?.defaultRoute,
     selection: isRequested ? selectionElement(selection) : undefined,

@@ -46,7 +46,9 @@ export function networkChanges(
   const isFree = ({ ifName }: RecordedAttachment): boolean => !names.has(ifName);
   const isFit: Fit = (selection, each) =>
     isAsRequested(each, selection) || isCounted(selection, each, configured);
-  const mayStay = [...intact, ...others];
+  // One of the attachments of an element stands for all.
+  const firsts = intact.filter((each) => ofElement(intact, each)[0] === each);
+  const mayStay = [...firsts, ...others];
   const kept = paired(selections, mayStay, [
     (selection, each) => selection.ifName !== undefined && isFit(selection, each),
     (selection, each) => isFree(each) && isSameElement(each, selection),
@@ -56,10 +58,11 @@ export function networkChanges(
   // Every pod has the configured networks, perhaps without an element.
   const isImplied = ({ state, displayName: name }: RecordedAttachment): boolean =>
     state === "attached" && configured.includes(name) && !networks.includes(name);
-  const stay = new Set([...kept.values(), ...requested.filter(isImplied)]);
+  const whole = [...kept.values()].flatMap((each) => [each, ...ofElement(intact, each)]);
+  const stay = new Set([...whole, ...requested.filter(isImplied)]);
   const isPart = (ifName?: string): boolean => refreshed === undefined || ifName === refreshed;
   const going = requested.filter((each) => !stay.has(each) && isPart(each.ifName)).toReversed();
-  const added = selections.filter((each) => !kept.has(each));
+  const added = selections.filter((each) => isIncomplete(kept.get(each), intact));
   const renewals = paired(added, going, [
     (selection, each) => isFree(each) && isSameElement(each, selection),
     (selection, each) =>
@@ -71,6 +74,26 @@ export function networkChanges(
   // What no element requests any more cannot be refreshed.
   const removals = refreshed === undefined || additions.length > 0 ? going : [];
   return { removals, additions };
+}
+
+/** The attachments of the element that requested one of them. */
+function ofElement(
+  attachments: readonly RecordedAttachment[],
+  one: RecordedAttachment,
+): readonly RecordedAttachment[] {
+  if (one.deviceCount === undefined) return [one];
+  return attachments.filter(
+    ({ deviceCount, selection }) =>
+      deviceCount !== undefined && isDeepStrictEqual(selection, one.selection),
+  );
+}
+
+function isIncomplete(
+  one: RecordedAttachment | undefined,
+  attachments: readonly RecordedAttachment[],
+): boolean {
+  if (one === undefined) return true;
+  return one.selection !== undefined && ofElement(attachments, one).length < (one.deviceCount ?? 1);
 }
 
 /** Whether an attachment without an element is what an element requests. */

@@ -49,8 +49,14 @@ export async function planChanges(
 }
 
 /** What is attached again keeps its interface, although no element names that. */
-function withKeptName({ selection, renewed }: Addition): Addition["selection"] {
-  return renewed === undefined ? selection : { ...selection, ifName: renewed.ifName };
+function withKeptName(addition: Addition): Addition["selection"] {
+  const kept = renewedAlone(addition)?.ifName;
+  return kept === undefined ? addition.selection : { ...addition.selection, ifName: kept };
+}
+
+/** One of several attachments of an element gets the first free name, and addresses anew. */
+function renewedAlone({ renewed }: Addition): RecordedAttachment | undefined {
+  return renewed?.deviceCount === undefined ? renewed : undefined;
 }
 
 /** The names of interfaces that stay. What could not be detached may be there for long. */
@@ -82,10 +88,12 @@ function withInterface(
 /** The planned networks with the elements as the annotation has them, and with kept addresses. */
 function asAdded(
   additions: readonly Addition[],
-): (planned: PlannedAttachment, index: number) => PlannedAttachment {
-  return (planned, index) => {
-    const { selection, renewed } = additions[index] as Addition;
-    return withAddresses({ ...planned, selection }, renewed);
+): (planned: PlannedAttachment) => PlannedAttachment {
+  return (planned) => {
+    const addition = additions.find(
+      ({ selection: { position } }) => position === planned.selection?.position,
+    ) as Addition;
+    return withAddresses({ ...planned, selection: addition.selection }, renewedAlone(addition));
   };
 }
 

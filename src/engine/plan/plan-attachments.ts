@@ -70,11 +70,10 @@ export async function planNetworks(
   wanted: readonly ResolvedNetwork[],
 ): Promise<Pick<AttachmentPlan, "attachments" | "recordBytes">> {
   const before = earlier.map(({ planned }) => planned);
-  const count = before.length + wanted.length;
+  const networks = await assignDevices({ ...ctx, earlier: before }, pod, wanted);
+  const count = before.length + networks.length;
   await attempt(ctx, () => checkLimit(limits.networks, count, "the pod"));
-  refuse(ctx, repeatedNetworkProblems([...before, ...wanted]));
-  const devicesInUse = before.flatMap(({ device }) => device?.id ?? []);
-  const networks = await assignDevices({ ...ctx, devicesInUse }, pod, wanted);
+  refuse(ctx, repeatedNetworkProblems([...before, ...networks]));
   const links = await request.existingInterfaces();
   const existing = new Set([...links, ...before.map((each) => each.ifName)]);
   const firstNumber = before.length === 0 ? undefined : 1;

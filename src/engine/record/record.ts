@@ -117,6 +117,11 @@ export interface RecordedAttachment {
   readonly capabilityArgs: JsonObject;
   readonly searchPath: readonly string[];
   readonly device?: AttachedDevice;
+  /**
+   * How many attachments its element has, one for each device. Absent for one, and in records of
+   * earlier releases.
+   */
+  readonly deviceCount?: number;
   /** Gateways of the `default-route` request; absent when the attachment has none. */
   readonly defaultRoute?: readonly string[];
   /** The final result of its ADD as the plugin chain printed it; absent until then. */

@@ -2,7 +2,7 @@ import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { deviceIgnoringPlugins } from "#cni/reference-plugins.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import {
   attempt,
   type PlanContext,
@@ -15,15 +15,24 @@ import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
+import {
+  eachDeviceAnnotation,
+  earlierOf,
+  inPciOrder,
+  isPciAddress,
+  refuseKeysOfOne,
+  takesEachDevice,
+} from "./each-device.ts";
 
 /**
- * Gives each network of a resource its selected device, or the next of its resource, in order.
- * `devicesInUse` are the IDs of the devices that the pod's interfaces have.
+ * Gives each network of a resource its selected device, or the next of its resource, in order. One
+ * whose definition wants each device becomes as many networks.
+ * `earlier` are the attachments that the pod keeps.
  * @throws CniError 100 when the pod has no such device, unless no plugin of the network uses one, or
  *   the configuration has such networks attached without one; CniError 11 when that is not known
  */
 export async function assignDevices(
-  ctx: PlanContext & { readonly devicesInUse: readonly string[] },
+  ctx: PlanContext & { readonly earlier: readonly PlannedAttachment[] },
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
@@ -31,48 +40,72 @@ export async function assignDevices(
   if (asking.length === 0) return networks;
   const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, asking));
   if (allocated === undefined) return networks;
-  const pool = new DevicePool(allocated, ctx.devicesInUse);
-  const devices = new Map<ResolvedNetwork, AllocatedDevice | undefined>();
+  const devicesInUse = ctx.earlier.flatMap(({ device }) => device?.id ?? []);
+  const pool = new DevicePool(allocated, devicesInUse);
+  const devices = new Map<ResolvedNetwork, readonly AllocatedDevice[]>();
   for (const network of asking.filter(namesDevice)) {
-    const step = () => selectedDevice(ctx, pool, network);
-    devices.set(network, await attempt(ctx, step, network.displayName));
+    const step = () => usable(network, selectedDevices(ctx, pool, network));
+    devices.set(network, (await attempt(ctx, step, network.displayName)) ?? []);
   }
   for (const network of asking.filter((each) => !namesDevice(each))) {
     const { resourceName: resource = "" } = network;
-    const device = pool.take(() => true, [resource]);
-    devices.set(network, device);
-    if (device !== undefined || !usesDevice(network)) continue;
+    const step = () =>
+      usable(
+        network,
+        pool.take(countOf(network), () => true, [resource]),
+      );
+    const own = await attempt(ctx, step, network.displayName);
+    devices.set(network, own ?? []);
+    if (own?.length !== 0 || !usesDevice(network)) continue;
     const needed = asking.filter(({ resourceName }) => resourceName === resource).length;
     const problem = missingDevice(network, pool.count(resource), needed);
     if (ctx.config.strictness === "standard") refuse(ctx, [problem]);
     else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
   }
-  return networks.map((network) => attachedBy(network, devices.get(network)));
+  return networks.flatMap((network) =>
+    attachedBy(network, devices.get(network) ?? [], ctx.earlier),
+  );
 }
 
 /**
  * By ID or claim. Without an allocator, the annotation's word counts.
  * @throws CniError 100 unless it is the pod's: else users could take any device
  */
-function selectedDevice(
+function selectedDevices(
   ctx: CallContext,
   pool: DevicePool,
   network: ResolvedNetwork,
-): AllocatedDevice | undefined {
+): readonly AllocatedDevice[] {
   const { selection: { deviceId: id, resourceClaim } = {}, resourceName = "" } = network;
   if (resourceClaim !== undefined) {
     const resources = resourceName === "" ? undefined : [resourceName, ""];
-    const device = pool.take((each) => isOfClaim(each, resourceClaim), resources);
-    if (device === undefined) throw notClaimed(network, resourceClaim);
-    if (id === undefined || id === device.id) return device;
+    const isWanted = (each: AllocatedDevice): boolean => isOfClaim(each, resourceClaim);
+    const devices = pool.take(countOf(network), isWanted, resources);
+    if (devices.length === 0) throw notClaimed(network, resourceClaim);
+    if (id === undefined || id === devices[0]?.id) return devices;
     throw notAllocated(network, id);
   }
-  if (id === undefined) return undefined;
-  if (ctx.deps.deviceSources.length === 0) return { id, source: "the pod's annotation" };
+  if (id === undefined) return [];
+  if (ctx.deps.deviceSources.length === 0) return [{ id, source: "the pod's annotation" }];
   const resources = resourceName === "" ? undefined : [resourceName];
-  const device = pool.take((each) => each.id === id, resources);
-  if (device === undefined) throw notAllocated(network, id);
-  return device;
+  const devices = pool.take(1, (each) => each.id === id, resources);
+  if (devices.length === 0) throw notAllocated(network, id);
+  return devices;
+}
+
+/** How many devices a network takes at most. @throws CniError as {@link takesEachDevice} */
+function countOf(network: ResolvedNetwork): number {
+  return takesEachDevice(network) && network.selection?.deviceId === undefined
+    ? Number.POSITIVE_INFINITY
+    : 1;
+}
+
+function usable(
+  network: ResolvedNetwork,
+  devices: readonly AllocatedDevice[],
+): readonly AllocatedDevice[] {
+  if (devices.length > 1) refuseKeysOfOne(network, devices.length);
+  return inPciOrder(devices);
 }
 
 function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSelection): boolean {
@@ -94,19 +127,23 @@ function namesDevice({ selection }: ResolvedNetwork): boolean {
   return selection?.deviceId !== undefined || selection?.resourceClaim !== undefined;
 }
 
+/** The network, once for each of its devices. */
 function attachedBy(
   network: ResolvedNetwork,
-  allocated: AllocatedDevice | undefined,
-): ResolvedNetwork {
-  if (allocated === undefined) return network;
-  const { id, source } = allocated;
-  const device = { resourceName: network.resourceName ?? "", id, source };
-  const capabilityArgs = { ...network.capabilityArgs, deviceID: device.id };
-  return { ...network, list: withDevice(network.list, device.id), capabilityArgs, device };
+  devices: readonly AllocatedDevice[],
+  earlier: readonly PlannedAttachment[],
+): readonly ResolvedNetwork[] {
+  const { list, capabilityArgs: args, resourceName = "" } = network;
+  if (devices.length === 0) return [network];
+  const count = devices.length + earlierOf(network, earlier);
+  return devices.map(({ id, source }) => ({
+    ...network,
+    list: withDevice(list, id),
+    capabilityArgs: { ...args, deviceID: id },
+    device: { resourceName, id, source },
+    ...(count > 1 && { deviceCount: count }),
+  }));
 }
-
-/** `dddd:bb:dd.f`, with a domain of up to eight digits. */
-const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
 
 /**
  * Adds a device to every plugin's configuration, as Multus does: `deviceID`, which overrides that
@@ -114,7 +151,7 @@ const pciAddress = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i;
  * would not find the link that its configuration names.
  */
 function withDevice(list: NetConfList, deviceId: string): NetConfList {
-  const pciBusID = pciAddress.test(deviceId) ? { pciBusID: deviceId } : {};
+  const pciBusID = isPciAddress(deviceId) ? { pciBusID: deviceId } : {};
   return withPluginKeys(list, () => ({ deviceID: deviceId, ...pciBusID }));
 }
 
@@ -123,11 +160,13 @@ function missingDevice(
   found: number,
   needed: number,
 ): PlanProblem {
-  const message =
-    `network ${network}: its definition needs a device of resource ${resourceName}, but the pod ` +
-    `was allocated ${found} of the ${needed} that its networks need; request the resource in a container ` +
-    `(resources.limits: ${resourceName}: "${needed}") or in a resource claim; if it has no devices, ` +
-    "add it to markerResources of plexusd's configuration";
+  const problem =
+    found < needed
+      ? `the pod was allocated ${found} of the ${needed} that its networks need; request the resource in a container ` +
+        `(resources.limits: ${resourceName}: "${needed}") or in a resource claim; if it has no devices, ` +
+        "add it to markerResources of plexusd's configuration"
+      : `the ${found} of the pod are those of other networks; one with ${eachDeviceAnnotation} takes all that are left`;
+  const message = `network ${network}: its definition needs a device of resource ${resourceName}, but ${problem}`;
   return { network, error: new CniError("DeviceNotAllocated", message) };
 }
 

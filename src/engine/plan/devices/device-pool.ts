@@ -15,15 +15,20 @@ export class DevicePool {
     this.#taken = new Set(devices.filter(({ id }) => inUse.includes(id)));
   }
 
-  /** The first wanted device that no network has yet, of these resources or, without them, any. */
+  /**
+   * The first wanted devices that no network has yet, at most `count`, of these resources or, without
+   * them, any.
+   */
   take(
+    count: number,
     isWanted: (device: AllocatedDevice) => boolean,
     resources: readonly string[] = [...this.#allocated.keys()],
-  ): AllocatedDevice | undefined {
+  ): readonly AllocatedDevice[] {
     const eligible = resources.flatMap((resource) => this.#allocated.get(resource) ?? []);
-    const device = eligible.find((each) => !this.#taken.has(each) && isWanted(each));
-    if (device !== undefined) this.#taken.add(device);
-    return device;
+    const free = eligible.filter((each) => !this.#taken.has(each) && isWanted(each));
+    const devices = free.slice(0, count);
+    for (const device of devices) this.#taken.add(device);
+    return devices;
   }
 
   /** How many devices of a resource there are, taken or not. */
