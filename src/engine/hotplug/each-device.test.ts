@@ -83,6 +83,27 @@ test("hotPlug() detaches the rest of an element whose attachment could not be de
   expect(await has()).toEqual(["net1 default/a"]);
 });
 
+test("hotPlug() attaches again an element that could not be detached", async () => {
+  const { pod, has } = await podWithRails();
+  await pod.edit("a,rails");
+  pod.lab.plugins.script("sriov DEL", failed(5, "busy"));
+  await pod.edit("a");
+  pod.lab.plugins.script("sriov DEL", () => undefined);
+  expect(await pod.edit("a,rails")).toMatchObject({ state: "settled" });
+  // Names of interfaces that may still be there are not given to others.
+  const renamed = ids.map((id, i) => `net${i + 5} default/rails ${id}`);
+  expect(await has()).toEqual(["net1 default/a", ...renamed]);
+});
+
+test("hotPlug() records each attachment of an edit with its own element", async () => {
+  const { pod } = await podWithRails();
+  await pod.edit("a,rails,b");
+  expect((await pod.attachments()).map(({ selection }) => selection?.name)).toEqual([
+    ...[undefined, "a", "rails", "rails", "rails", "b"],
+  ]);
+  expect(await pod.again()).toEqual({ state: "settled", operations: [] });
+});
+
 test("hotPlug() refuses an element for which no device is left, and changes nothing", async () => {
   const { pod, has } = await podWithRails();
   await pod.edit("a,rails");
