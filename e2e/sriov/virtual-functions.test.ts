@@ -101,6 +101,33 @@ test("a virtual function that the annotation names is moved into the pod, and ba
   expect(await virtualFunctions()).toEqual(functions);
 });
 
+test("one element moves each allocated virtual function into the pod by PCI address, and back", async ({
+  api,
+  node,
+  startPod,
+}) => {
+  const functions = await virtualFunctions();
+  const [first, second, third] = functions as [VirtualFunction, VirtualFunction, VirtualFunction];
+  const addresses = await Promise.all([first, second, third].map(addressOf));
+  const config = list("rails", { type: "host-device", ipam: hostLocal(33) });
+  const annotations = {
+    "k8s.v1.cni.cncf.io/resourceName": resourceName,
+    "plexus.dev/each-device": "true",
+  };
+  api.put("network-attachment-definitions", nad("rails", config, { annotations }));
+  const pod = await startPod("eight", "rails", [third, first, second]);
+  const before = await node.hostState();
+
+  await pod.mustAdd();
+  for (const [index, address] of addresses.entries())
+    expect(await podAddress(pod, `net${index + 1}`)).toBe(address);
+  expect(await virtualFunctions()).toEqual(functions.slice(3));
+
+  await pod.mustDel();
+  expect(await node.changesSince(before)).toEqual([]);
+  expect(await virtualFunctions()).toEqual(functions);
+});
+
 test("a virtual function of a resource claim is moved into the pod, and plexusctl shows its request", async ({
   kubelet,
   api,
