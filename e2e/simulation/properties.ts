@@ -23,7 +23,8 @@ const properties = {
   patient: "A status is not written again before the API server's delay is over.",
   sparing:
     "A busy API server gets one write of each status, and at most two more in all. Between two attachments, no process writes a status for a fourth time unless others change it.",
-  "as requested": "A running pod has exactly the networks of its annotation, after each edit.",
+  "as requested":
+    "A running pod has exactly the networks of its annotation, after each edit, and its devices in order.",
   "default routes":
     "A running pod has the default routes of the network that requests them, or else of its primary network.",
   "cluster routes":

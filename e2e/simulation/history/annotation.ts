@@ -1,13 +1,38 @@
 import { networksAnnotation } from "#npwg/selection/selection.ts";
-import { gatewaysOf, isGateway, isMistyped, type NetworkName } from "../node/networks.ts";
+import {
+  deviceCounts,
+  gatewaysOf,
+  isGateway,
+  isMistyped,
+  type NetworkName,
+} from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
 import type { Attached } from "../world/attached.ts";
 import type { PodScenario, Scenario } from "./scenario.ts";
 import type { Stage } from "./stage.ts";
 
-/** The interface of a requested network. Where annotations are edited, they name it. */
-export function interfaceName({ hotPlug }: Pick<Scenario, "hotPlug">, index: number): string {
-  return hotPlug ? `if${index}` : `net${index + 1}`;
+/** An interface of a requested network. */
+type Requested = Pick<Attached, "ifName"> & { readonly network: NetworkName };
+
+/**
+ * The interfaces of requested networks. Where annotations are edited, they name those of networks
+ * that have one; others get free names.
+ */
+export function interfacesOf(
+  { hotPlug }: Pick<Scenario, "hotPlug">,
+  networks: readonly NetworkName[],
+): Requested[] {
+  const named = networks.map((network, index) => ({ network, name: `if${index}` }));
+  const all = named.flatMap((each) => Array(deviceCounts[each.network] ?? 1).fill(each));
+  return all.map(({ network, name }, i) => ({
+    network,
+    ifName: hotPlug && !hasFreeNames(network) ? name : `net${i + 1}`,
+  }));
+}
+
+/** Whether an element cannot name the interfaces of a network. */
+export function hasFreeNames(network: string): boolean {
+  return network === "rails";
 }
 
 /** The value of a pod's networks annotation; none for a pod without networks. */
@@ -22,11 +47,11 @@ export function annotationsOf(
 function elementsOf(scenario: Pick<Scenario, "hotPlug">, networks: readonly NetworkName[]): string {
   if (!scenario.hotPlug) return networks.join(",");
   const elements = networks.map((name, index) => ({
-    ...{ name, interface: interfaceName(scenario, index) },
+    ...{ name, interface: hasFreeNames(name) ? undefined : `if${index}` },
     ...(isGateway(name) && { "default-route": gatewaysOf(name) }),
   }));
   if (networks.some(isGateway)) return JSON.stringify(elements);
-  return elements.map((each) => `${each.name}@${each.interface}`).join(",");
+  return elements.map((each) => [each.name, each.interface ?? []].flat().join("@")).join(",");
 }
 
 /** The networks that a pod requests. */
@@ -75,11 +100,11 @@ function keptBy(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[
   const hasMistyped = networks.some((name) => isMistyped(name) && !isOnceRight(stage, name));
   const routed = links.find(({ network }) => isGateway(network as NetworkName));
   if (!hasMistyped && routed?.network === networks.find(isGateway)) return [];
-  const before = requestedBy(stage, pod);
+  const before = interfacesOf(scenario, requestedBy(stage, pod));
   const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";
   return links.filter(({ ifName, network }) => {
     const isRequested = before.some(
-      (name, index) => name === network && interfaceName(scenario, index) === ifName,
+      (each) => each.network === network && (hasFreeNames(network) || each.ifName === ifName),
     );
     return isRequested && status.includes(`"${ifName}"`) && status.includes(`/${network}"`);
   });

@@ -23,6 +23,9 @@ export function putDefinition(api: ApiServer, name: NetworkName, like = name): v
   const config = configs.get(key) ?? JSON.stringify(conflist(name, like));
   configs.set(key, config);
   const resourceName = resources[name];
-  const annotations = resourceName && { "k8s.v1.cni.cncf.io/resourceName": resourceName };
+  const annotations = resourceName && {
+    "k8s.v1.cni.cncf.io/resourceName": resourceName,
+    "plexus.dev/each-device": String(name === "rails"),
+  };
   api.putNad({ namespace: "default", name, spec: { config }, ...(annotations && { annotations }) });
 }

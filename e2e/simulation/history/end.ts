@@ -14,7 +14,7 @@ import { meshTypes } from "../node/plugins.ts";
 import type { Sandbox } from "../node/runtime.ts";
 import type { Disk } from "../world/disk.ts";
 import { inProcess } from "../world/remote.ts";
-import { interfaceName, isOnceRight, requestedBy } from "./annotation.ts";
+import { hasFreeNames, interfacesOf, isOnceRight, requestedBy } from "./annotation.ts";
 import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
@@ -88,9 +88,7 @@ async function untrueNow(stage: Stage): Promise<string | undefined> {
     const { namespace, name } = sandbox.pod;
     const explain = () => plexusd.explain({ namespace, name });
     const advice = await inProcess(plexusd.process, explain).catch(() => undefined);
-    const wanted = requestedBy(stage, sandbox.pod).map(
-      (network, index) => `${interfaceName(scenario, index)} ${network}`,
-    );
+    const wanted = wantedOf(stage, sandbox);
     const all = [`eth0 ${scenario.defaultNetwork}`, ...wanted].toSorted().join();
     const there = linksOf(stage, sandbox).toSorted().join();
     const isAsRequested = all === there && statusProblem(stage, sandbox) === undefined;
@@ -202,10 +200,20 @@ function expected(stage: Stage, sandbox: Sandbox): string[] {
   const mayBeRefused = edited.get(sandbox.pod.uid)?.hasMoved === true;
   if (mayBeRefused || requested.some(isUnclear)) return linksOf(stage, sandbox);
   // One whose plugin fails keeps no other one from the pod.
-  const networks = requested.flatMap((name, index) =>
-    isRefused(name) ? [] : `${interfaceName(scenario, index)} ${name}`,
+  const networks = wantedOf(stage, sandbox).filter(
+    (each) => !isRefused(each.split(" ")[1] as NetworkName),
   );
   return [`eth0 ${scenario.defaultNetwork}`, ...networks];
+}
+
+/** The interfaces that a pod requests, each as `INTERFACE NETWORK`. After edits, any name is right. */
+function wantedOf(stage: Stage, sandbox: Sandbox): string[] {
+  const { scenario } = stage;
+  const named = linksOf(stage, sandbox).filter((each) => /^net\d+ rails$/.test(each));
+  return interfacesOf(scenario, requestedBy(stage, sandbox.pod)).map(({ ifName, network }) => {
+    const own = scenario.hotPlug && hasFreeNames(network) ? named.shift() : undefined;
+    return own ?? `${ifName} ${network}`;
+  });
 }
 
 /** The interfaces that a sandbox has, each as `INTERFACE NETWORK`. */
@@ -287,7 +295,11 @@ function keptBy(stage: Stage, { id, pod }: Sandbox): string[] {
 }
 
 function checkAttached(stage: Stage, sandbox: Sandbox): void {
-  const { world, properties } = stage;
+  const { world, properties, scenario } = stage;
+  const devices = world.kernel.devicesOf(sandbox.id).join();
+  // What is attached again gets another name.
+  if (!scenario.hotPlug && devices !== devices.split(",").toSorted().join())
+    properties.violate("as requested", `${sandbox.id} has the devices ${devices} in this order`);
   const attached = world.kernel.attachedOf(sandbox.id);
   for (const each of expected(stage, sandbox)) {
     const [ifName, network] = each.split(" ");

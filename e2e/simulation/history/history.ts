@@ -1,7 +1,7 @@
 import { ApiServer } from "../api/api-server.ts";
 import { Kubelet } from "../node/kubelet.ts";
 import { removeRevived, watchAppended, watchRevived } from "../node/mesh-agent.ts";
-import { runtimeConf } from "../node/networks.ts";
+import { deviceCounts, runtimeConf } from "../node/networks.ts";
 import { installConf, restorePrimary, startStandalone } from "../node/plexusd.ts";
 import { podNetns, Runtime, type SimulatedPod } from "../node/runtime.ts";
 import { Properties, type Violation } from "../properties.ts";
@@ -252,7 +252,7 @@ function startPod(stage: Stage, plan: PodScenario, index: number): void {
   }
   const pod: SimulatedPod = {
     ...{ namespace: "default", name, uid: `pod-uid-${index}`, annotations },
-    needsDevice: plan.networks.includes("vf"),
+    deviceCount: Math.max(0, ...plan.networks.map((network) => deviceCounts[network] ?? 0)),
   };
   world.note(() => `pod ${name} is created, networks ${plan.networks.join(",")}`);
   api.putPod(scenario.isStatic ? mirrorOf(pod, 1) : pod);

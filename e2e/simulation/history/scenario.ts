@@ -137,9 +137,9 @@ function primaryOf(
   return primary === "drawn" ? drawn : primary;
 }
 
-/** A network that is attached by a device. */
+/** A network that is attached by devices. */
 function drawDevice(random: Random): NetworkName | "" {
-  return random.weighted({ vf: 6, marked: 2, "": 2 });
+  return random.weighted({ vf: 3, rails: 3, marked: 2, "": 2 });
 }
 
 /** One whose element has `default-route`. */

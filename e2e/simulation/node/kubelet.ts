@@ -5,7 +5,7 @@ import { world } from "../world/world.ts";
 import type { Runtime, Sandbox, SimulatedPod } from "./runtime.ts";
 
 /** The devices that the kubelet gives to pods. */
-const deviceIds = ["0000:04:02.0", "0000:04:02.1"];
+const deviceIds = ["0000:04:02.3", "0000:04:02.0", "0000:04:02.2", "0000:04:02.1"];
 
 /** A pod that is to run on this node, until it is deleted. */
 interface WantedPod {
@@ -106,7 +106,7 @@ export class Kubelet {
     if (!isDeleted && sandboxes.some(isAlive)) return true;
     for (const sandbox of sandboxes) await inProcess(runtime.process, () => runtime.stop(sandbox));
     if (isDeleted) return true;
-    allocateDevice(pod);
+    allocateDevices(pod);
     await inProcess(runtime.process, () => runtime.run(pod));
     this.#report.started(pod);
     return true;
@@ -130,30 +130,26 @@ function isAlive(sandbox: Sandbox): boolean {
   return sandbox.state === "ready" && world().kernel.hasNamespaceOf(sandbox);
 }
 
-/** Gives a pod the first free device, if it needs one. @throws Error when there is none */
-function allocateDevice(pod: SimulatedPod): void {
-  if (lacksDevice(pod)) throw new Error("no device is free");
-  const free = freeDevice();
-  if (needsDevice(pod) && free !== undefined) world().devices.set(pod.uid, free);
+/** Gives a pod the first free devices, if it needs any. @throws Error when there are too few */
+function allocateDevices(pod: SimulatedPod): void {
+  if (lacksDevices(pod)) throw new Error("too few devices are free");
+  const { devices } = world();
+  if (!devices.has(pod.uid)) devices.set(pod.uid, freeDevices().slice(0, pod.deviceCount ?? 0));
 }
 
-/** Whether it needs a device that others have, or a plugin that never attaches it. */
+/** Whether it needs devices that others have, or a plugin that never attaches it. */
 function cannotStart(pod: SimulatedPod): boolean {
   return (
-    lacksDevice(pod) || /\b(mistyped|masterless)\b/.test(pod.annotations[networksAnnotation] ?? "")
+    lacksDevices(pod) || /\b(mistyped|masterless)\b/.test(pod.annotations[networksAnnotation] ?? "")
   );
 }
 
-/** Whether it needs a device while other pods have all of them: nothing but their end helps. */
-function lacksDevice(pod: SimulatedPod): boolean {
-  return needsDevice(pod) && freeDevice() === undefined;
+/** Whether other pods have the devices that it needs: nothing but their end helps. */
+function lacksDevices({ uid, deviceCount = 0 }: SimulatedPod): boolean {
+  return !world().devices.has(uid) && freeDevices().length < deviceCount;
 }
 
-function needsDevice({ uid, needsDevice = false }: SimulatedPod): boolean {
-  return needsDevice && !world().devices.has(uid);
-}
-
-function freeDevice(): string | undefined {
-  const taken = new Set(world().devices.values());
-  return deviceIds.find((id) => !taken.has(id));
+function freeDevices(): string[] {
+  const taken = new Set([...world().devices.values()].flat());
+  return deviceIds.filter((id) => !taken.has(id));
 }

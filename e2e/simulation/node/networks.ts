@@ -37,6 +37,7 @@ export const networks = {
   strict: ["bridge", "sbr"],
   device: ["host-device"],
   vf: ["sriov"],
+  rails: ["sriov"],
   marked: ["bridge"],
   "pods-routed": ["ptp", "portmap"],
   "pods-dual": ["ptp"],
@@ -52,8 +53,12 @@ export type NetworkName = keyof typeof networks;
 /** The resource of a network whose interfaces are devices, or that has a marker as a resource. */
 export const resources: Partial<Record<NetworkName, string>> = {
   vf: "example.com/vf",
+  rails: "example.com/vf",
   marked: "bridge.network.kubevirt.io/br1",
 };
+
+/** How many devices a network attaches, one by each interface. */
+export const deviceCounts: Partial<Record<NetworkName, number>> = { vf: 1, rails: 3 };
 
 /** The families of networks whose IPAM has default routes. Only histories with hot-plug have them. */
 const routed: Partial<Record<NetworkName, readonly IpFamily[]>> = {

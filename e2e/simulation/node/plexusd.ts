@@ -124,8 +124,8 @@ function shown(fields: object): string {
 const deviceSources: readonly DeviceSource[] = [
   {
     async devicesOf({ pod }) {
-      const id = world().devices.get(pod.uid);
-      const allocated = id === undefined ? [] : [{ id, source: "the kubelet" }];
+      const ids = world().devices.get(pod.uid) ?? [];
+      const allocated = ids.map((id) => ({ id, source: "the kubelet" }));
       return new Map([[resources.vf ?? "", allocated]]);
     },
   },

@@ -17,8 +17,8 @@ export interface SimulatedPod {
   readonly name: string;
   readonly uid: string;
   readonly annotations: Record<string, string>;
-  /** Whether it runs only with a device, whatever its annotation says later. */
-  readonly needsDevice?: boolean;
+  /** How many devices it runs with, whatever its annotation says later. @default 0 */
+  readonly deviceCount?: number;
 }
 
 /** A pod's sandbox as the container runtime keeps it, on disk. */

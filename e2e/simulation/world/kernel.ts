@@ -144,6 +144,12 @@ export class Kernel implements Boot {
     return this.#links.get(netns)?.has(ifName) === true;
   }
 
+  /** The devices of a container in the order of its interfaces' names. */
+  devicesOf(containerId: string): string[] {
+    const own = [...this.#devices].filter(([, made]) => made.containerId === containerId);
+    return own.toSorted(([, a], [, b]) => (a.ifName < b.ifName ? -1 : 1)).map(([id]) => id);
+  }
+
   /** Configures a device, whatever it had before. */
   configureDevice(device: string, made: Attached): void {
     if (isCurrentAlive()) this.#devices.set(device, made);

@@ -69,8 +69,8 @@ export interface World extends Ground {
   startStandalone: (() => EngineProcess) | undefined;
   /** By runtime: the plexus-standalone that serves its further calls. */
   readonly standalones: Map<Process, EngineProcess>;
-  /** By pod UID: the device that the kubelet has given it. */
-  readonly devices: Map<string, string>;
+  /** By pod UID: the devices that the kubelet has given it. */
+  readonly devices: Map<string, readonly string[]>;
   /** Whether `plexus agent` runs where the mounts of namespaces are hidden. */
   readonly isAgentBlind: boolean;
   /** By container: what has run the plugin of a service mesh for it. */
