@@ -89,4 +89,11 @@ export const attachingMutations: readonly Mutation[] = [
     replace: "withoutOmitted(network.list, [])",
     properties: ["in the end", "beside others"],
   },
+  {
+    name: "an interface for each device follows the order on the PCI bus",
+    file: "src/engine/plan/devices/each-device.ts",
+    find: "place(a) - place(b) || 0",
+    replace: "0",
+    properties: ["as requested"],
+  },
 ];

@@ -98,4 +98,12 @@ export const hotPlugMutations: readonly Mutation[] = [
     properties: ["as requested", "never what runs", "status eventually"],
     isSlow: true,
   },
+  {
+    name: "the interfaces of an element with several devices are kept together",
+    file: "src/engine/hotplug/changes.ts",
+    find: "[each, ...ofElement(intact, each)]",
+    replace: "[each]",
+    properties: ["as requested"],
+    isSlow: true,
+  },
 ];

@@ -2,6 +2,7 @@ import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
+import { dpDeviceInfoPath } from "#npwg/device-info.ts";
 import { repositoryRoot } from "../../../support/paths.ts";
 import { home } from "../target/objects.ts";
 import { kustomize, plexusctl, waitForPlexus } from "../target/plexus.ts";
@@ -20,6 +21,7 @@ import {
 
 const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
+const deviceInfo = '{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"}}';
 
 /** The overlay, in which other runtimes than containerd have another socket. */
 const sandboxes = "deploy/overlays/sandboxes";
@@ -77,6 +79,32 @@ export function deviceScenarios(scene: () => Scene): void {
       await ownCluster(scene()).restartKubelet();
       if (devicePlugin !== undefined) await offerDevices(scene(), devicePlugin);
       await scene().deletePods("devices");
+      expect(await addressesOf(scene())).toEqual(addresses);
+    });
+
+    test("are all moved into the pod by one element, each with its device information, and back", async () => {
+      const addresses = await addressesOf(scene());
+      const infos = links.map((deviceId) => dpDeviceInfoPath({ resourceName, deviceId }));
+      const write = `mkdir -p "$(dirname "$1")"; for path; do echo '${deviceInfo}' >"$path"; done`;
+      await scene().target.inNode(["sh", "-c", write, "sh", ...infos]);
+      onTestFinished(async () => void (await scene().target.inNode(["rm", ...infos])));
+      await scene().target.apply(linkNetwork("rails", resourceName, true));
+      await scene().startPod("rails", {
+        networks: "rails",
+        container: { resources: { limits: { [resourceName]: "3" } } },
+      });
+      const [, ...entries] = await scene().networkStatus("rails");
+      expect(entries).toMatchObject(
+        links.map((link, index) => ({
+          ...{ name: `${home}/rails`, interface: `net${index + 1}`, mac: addresses[link] },
+          "device-info": JSON.parse(deviceInfo),
+        })),
+      );
+      expect(entries).toHaveLength(links.length);
+      for (const { interface: ifName, mac } of entries)
+        expect(await scene().exec("rails", "ip", "link", "show", ifName)).toContain(mac);
+      expect(await addressesOf(scene())).toEqual({});
+      await scene().deletePods("rails");
       expect(await addressesOf(scene())).toEqual(addresses);
     });
 

@@ -39,9 +39,12 @@ export async function removeLinks(scene: Scene): Promise<void> {
 }
 
 /** A definition whose networks are attached by a link of a resource. */
-export function linkNetwork(name: string, resourceName: string): object {
+export function linkNetwork(name: string, resourceName: string, eachDevice = false): object {
   const conf = { cniVersion: "1.0.0", name, plugins: [{ type: "link-device" }] };
-  const annotations = { "k8s.v1.cni.cncf.io/resourceName": resourceName };
+  const annotations = {
+    "k8s.v1.cni.cncf.io/resourceName": resourceName,
+    ...(eachDevice && { "plexus.dev/each-device": "true" }),
+  };
   return nad(name, conf, { namespace: home, annotations });
 }
 
