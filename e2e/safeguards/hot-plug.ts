@@ -101,8 +101,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "the interfaces of an element with several devices are kept together",
     file: "src/engine/hotplug/changes.ts",
-    find: "[each, ...ofElement(intact, each)]",
-    replace: "[each]",
+    find: ".flatMap((each) => ofElement(there, each));",
+    replace: ";",
     properties: ["as requested"],
     isSlow: true,
   },

@@ -16,6 +16,8 @@ export interface Addition {
   readonly selection: NetworkSelection;
   /** The removal that the same element requested: its interface and addresses are kept. */
   readonly renewed?: RecordedAttachment | undefined;
+  /** An attachment of the element that stays, if others of it are missing. */
+  readonly partOf?: RecordedAttachment | undefined;
 }
 
 interface ChangeOptions {
@@ -46,9 +48,9 @@ export function networkChanges(
   const isFree = ({ ifName }: RecordedAttachment): boolean => !names.has(ifName);
   const isFit: Fit = (selection, each) =>
     isAsRequested(each, selection) || isCounted(selection, each, configured);
+  const there = [...intact, ...others];
   // One of the attachments of an element stands for all.
-  const firsts = intact.filter((each) => ofElement(intact, each)[0] === each);
-  const mayStay = [...firsts, ...others];
+  const mayStay = there.filter((each) => ofElement(there, each)[0] === each);
   const kept = paired(selections, mayStay, [
     (selection, each) => selection.ifName !== undefined && isFit(selection, each),
     (selection, each) => isFree(each) && isSameElement(each, selection),
@@ -58,18 +60,22 @@ export function networkChanges(
   // Every pod has the configured networks, perhaps without an element.
   const isImplied = ({ state, displayName: name }: RecordedAttachment): boolean =>
     state === "attached" && configured.includes(name) && !networks.includes(name);
-  const whole = [...kept.values()].flatMap((each) => [each, ...ofElement(intact, each)]);
+  const whole = [...kept.values()].flatMap((each) => ofElement(there, each));
   const stay = new Set([...whole, ...requested.filter(isImplied)]);
   const isPart = (ifName?: string): boolean => refreshed === undefined || ifName === refreshed;
   const going = requested.filter((each) => !stay.has(each) && isPart(each.ifName)).toReversed();
-  const added = selections.filter((each) => isIncomplete(kept.get(each), intact));
+  const isWhole = (one?: RecordedAttachment): boolean =>
+    one !== undefined && ofElement(there, one).length >= (one.deviceCount ?? 1);
+  const added = selections.filter((each) => !isWhole(kept.get(each)));
   const renewals = paired(added, going, [
     (selection, each) => isFree(each) && isSameElement(each, selection),
     (selection, each) =>
       (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
   ]);
   const additions = added
-    .map((selection) => ({ selection, renewed: renewals.get(selection) }))
+    .map((selection) => ({
+      ...{ selection, renewed: renewals.get(selection), partOf: kept.get(selection) },
+    }))
     .filter(({ renewed }) => isPart(renewed?.ifName));
   // What no element requests any more cannot be refreshed.
   const removals = refreshed === undefined || additions.length > 0 ? going : [];
@@ -81,19 +87,14 @@ function ofElement(
   attachments: readonly RecordedAttachment[],
   one: RecordedAttachment,
 ): readonly RecordedAttachment[] {
-  if (one.deviceCount === undefined) return [one];
+  const { deviceCount, displayName, selection } = one;
+  if (deviceCount === undefined) return [one];
   return attachments.filter(
-    ({ deviceCount, selection }) =>
-      deviceCount !== undefined && isDeepStrictEqual(selection, one.selection),
+    (each) =>
+      each.deviceCount === deviceCount &&
+      each.displayName === displayName &&
+      isDeepStrictEqual(each.selection, selection),
   );
-}
-
-function isIncomplete(
-  one: RecordedAttachment | undefined,
-  attachments: readonly RecordedAttachment[],
-): boolean {
-  if (one === undefined) return true;
-  return one.selection !== undefined && ofElement(attachments, one).length < (one.deviceCount ?? 1);
 }
 
 /** Whether an attachment without an element is what an element requests. */

@@ -6,6 +6,7 @@ import { planFurther } from "#engine/plan/further-networks.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
+import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { Addition, NetworkChanges } from "./changes.ts";
 import type { HotPlugProblem } from "./reports/conditions.ts";
 import type { LockedSandbox } from "./running-sandboxes.ts";
@@ -48,15 +49,10 @@ export async function planChanges(
   return { attachments: attachments.map(asAdded(additions)), recordBytes, problems };
 }
 
-/** What is attached again keeps its interface, although no element names that. */
-function withKeptName(addition: Addition): Addition["selection"] {
-  const kept = renewedAlone(addition)?.ifName;
-  return kept === undefined ? addition.selection : { ...addition.selection, ifName: kept };
-}
-
-/** One of several attachments of an element gets the first free name, and addresses anew. */
-function renewedAlone({ renewed }: Addition): RecordedAttachment | undefined {
-  return renewed?.deviceCount === undefined ? renewed : undefined;
+/** What is attached again keeps its interface, although no element names that; one of several does not. */
+function withKeptName({ selection, renewed }: Addition): Addition["selection"] {
+  const isAlone = renewed !== undefined && renewed.deviceCount === undefined;
+  return isAlone ? { ...selection, ifName: renewed.ifName } : selection;
 }
 
 /** The names of interfaces that stay. What could not be detached may be there for long. */
@@ -93,7 +89,9 @@ function asAdded(
     const addition = additions.find(
       ({ selection: { position } }) => position === planned.selection?.position,
     ) as Addition;
-    return withAddresses({ ...planned, selection: addition.selection }, renewedAlone(addition));
+    const deviceCount = addition.partOf?.deviceCount ?? planned.deviceCount;
+    const added = omitUndefined({ ...planned, selection: addition.selection, deviceCount });
+    return withAddresses(added, addition.renewed);
   };
 }
 
@@ -102,9 +100,9 @@ function withAddresses(
   planned: PlannedAttachment,
   from: RecordedAttachment | undefined,
 ): PlannedAttachment {
-  const { list, selection, capabilityArgs } = planned;
+  const { list, selection, capabilityArgs, deviceCount } = planned;
   const isAsked = selection?.ips !== undefined || !enabledCapabilities(list).has("ips");
-  if (from === undefined || isAsked) return planned;
+  if (from === undefined || deviceCount !== undefined || isAsked) return planned;
   const { ips } = parseResult(from.result, { fallbackVersion: list.cniVersion });
   if (ips.length === 0) return planned;
   const addresses = ips.map(({ address }) => address);

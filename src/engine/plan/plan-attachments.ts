@@ -70,7 +70,8 @@ export async function planNetworks(
   wanted: readonly ResolvedNetwork[],
 ): Promise<Pick<AttachmentPlan, "attachments" | "recordBytes">> {
   const before = earlier.map(({ planned }) => planned);
-  const networks = await assignDevices({ ...ctx, earlier: before }, pod, wanted);
+  const devicesInUse = before.flatMap(({ device }) => device?.id ?? []);
+  const networks = await assignDevices({ ...ctx, devicesInUse }, pod, wanted);
   const count = before.length + networks.length;
   await attempt(ctx, () => checkLimit(limits.networks, count, "the pod"));
   refuse(ctx, repeatedNetworkProblems([...before, ...networks]));

@@ -2,7 +2,7 @@ import { type NetConfList, withPluginKeys } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { deviceIgnoringPlugins } from "#cni/reference-plugins.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import {
   attempt,
   type PlanContext,
@@ -15,24 +15,17 @@ import type { AllocatedDevice } from "#engine/ports/devices.ts";
 import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
-import {
-  eachDeviceAnnotation,
-  earlierOf,
-  inPciOrder,
-  isPciAddress,
-  refuseKeysOfOne,
-  takesEachDevice,
-} from "./each-device.ts";
+import { devicesInOrder, eachDeviceAnnotation, isPciAddress } from "./each-device.ts";
 
 /**
  * Gives each network of a resource its selected device, or the next of its resource, in order. One
- * whose definition wants each device becomes as many networks.
- * `earlier` are the attachments that the pod keeps.
+ * whose definition wants each device becomes as many networks. `devicesInUse` are the IDs of the
+ * devices that the pod's interfaces have.
  * @throws CniError 100 when the pod has no such device, unless no plugin of the network uses one, or
  *   the configuration has such networks attached without one; CniError 11 when that is not known
  */
 export async function assignDevices(
-  ctx: PlanContext & { readonly earlier: readonly PlannedAttachment[] },
+  ctx: PlanContext & { readonly devicesInUse: readonly string[] },
   pod: Pod | undefined,
   networks: readonly ResolvedNetwork[],
 ): Promise<readonly ResolvedNetwork[]> {
@@ -40,20 +33,12 @@ export async function assignDevices(
   if (asking.length === 0) return networks;
   const allocated = await attempt(ctx, () => allocatedDevices(ctx, pod, asking));
   if (allocated === undefined) return networks;
-  const devicesInUse = ctx.earlier.flatMap(({ device }) => device?.id ?? []);
-  const pool = new DevicePool(allocated, devicesInUse);
+  const pool = new DevicePool(allocated, ctx.devicesInUse);
   const devices = new Map<ResolvedNetwork, readonly AllocatedDevice[]>();
-  for (const network of asking.filter(namesDevice)) {
-    const step = () => usable(network, selectedDevices(ctx, pool, network));
-    devices.set(network, (await attempt(ctx, step, network.displayName)) ?? []);
-  }
-  for (const network of asking.filter((each) => !namesDevice(each))) {
+  const others = asking.filter((each) => !namesDevice(each));
+  for (const network of [...asking.filter(namesDevice), ...others]) {
     const { resourceName: resource = "" } = network;
-    const step = () =>
-      usable(
-        network,
-        pool.take(countOf(network), () => true, [resource]),
-      );
+    const step = () => devicesInOrder(network, ownDevices(ctx, pool, network));
     const own = await attempt(ctx, step, network.displayName);
     devices.set(network, own ?? []);
     if (own?.length !== 0 || !usesDevice(network)) continue;
@@ -62,50 +47,34 @@ export async function assignDevices(
     if (ctx.config.strictness === "standard") refuse(ctx, [problem]);
     else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
   }
-  return networks.flatMap((network) =>
-    attachedBy(network, devices.get(network) ?? [], ctx.earlier),
-  );
+  return networks.flatMap((network) => attachedBy(network, devices.get(network) ?? []));
 }
 
 /**
- * By ID or claim. Without an allocator, the annotation's word counts.
- * @throws CniError 100 unless it is the pod's: else users could take any device
+ * By ID or claim, else the next. Without an allocator, the annotation's word counts.
+ * @throws CniError 100 unless what is selected is the pod's: else users could take any device
  */
-function selectedDevices(
+function ownDevices(
   ctx: CallContext,
   pool: DevicePool,
   network: ResolvedNetwork,
 ): readonly AllocatedDevice[] {
   const { selection: { deviceId: id, resourceClaim } = {}, resourceName = "" } = network;
+  const count = network.eachDevice && id === undefined ? Number.POSITIVE_INFINITY : 1;
   if (resourceClaim !== undefined) {
     const resources = resourceName === "" ? undefined : [resourceName, ""];
     const isWanted = (each: AllocatedDevice): boolean => isOfClaim(each, resourceClaim);
-    const devices = pool.take(countOf(network), isWanted, resources);
+    const devices = pool.take(count, isWanted, resources);
     if (devices.length === 0) throw notClaimed(network, resourceClaim);
     if (id === undefined || id === devices[0]?.id) return devices;
     throw notAllocated(network, id);
   }
-  if (id === undefined) return [];
+  if (id === undefined) return pool.take(count, () => true, [resourceName]);
   if (ctx.deps.deviceSources.length === 0) return [{ id, source: "the pod's annotation" }];
   const resources = resourceName === "" ? undefined : [resourceName];
   const devices = pool.take(1, (each) => each.id === id, resources);
   if (devices.length === 0) throw notAllocated(network, id);
   return devices;
-}
-
-/** How many devices a network takes at most. @throws CniError as {@link takesEachDevice} */
-function countOf(network: ResolvedNetwork): number {
-  return takesEachDevice(network) && network.selection?.deviceId === undefined
-    ? Number.POSITIVE_INFINITY
-    : 1;
-}
-
-function usable(
-  network: ResolvedNetwork,
-  devices: readonly AllocatedDevice[],
-): readonly AllocatedDevice[] {
-  if (devices.length > 1) refuseKeysOfOne(network, devices.length);
-  return inPciOrder(devices);
 }
 
 function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSelection): boolean {
@@ -131,17 +100,15 @@ function namesDevice({ selection }: ResolvedNetwork): boolean {
 function attachedBy(
   network: ResolvedNetwork,
   devices: readonly AllocatedDevice[],
-  earlier: readonly PlannedAttachment[],
 ): readonly ResolvedNetwork[] {
   const { list, capabilityArgs: args, resourceName = "" } = network;
   if (devices.length === 0) return [network];
-  const count = devices.length + earlierOf(network, earlier);
   return devices.map(({ id, source }) => ({
     ...network,
     list: withDevice(list, id),
     capabilityArgs: { ...args, deviceID: id },
     device: { resourceName, id, source },
-    ...(count > 1 && { deviceCount: count }),
+    ...(devices.length > 1 && { deviceCount: devices.length }),
   }));
 }
 

@@ -1,17 +1,17 @@
-import { isDeepStrictEqual } from "node:util";
 import { CniError } from "#cni/error.ts";
-import type { PlannedAttachment, ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
+import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
-import { selectionElement } from "#npwg/selection/network-selection.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 
 /** `true`: an element attaches an interface for each device of the resource, not for one. */
 export const eachDeviceAnnotation = "plexus.dev/each-device";
 
-/** Whether a network takes all its devices. @throws CniError 100 for an invalid annotation */
-export function takesEachDevice({ displayName, eachDevice = "false" }: ResolvedNetwork): boolean {
-  if (eachDevice === "true" || eachDevice === "false") return eachDevice === "true";
-  const value = JSON.stringify(eachDevice.slice(0, 100));
-  const message = `network ${displayName}: annotation ${eachDeviceAnnotation}: must be true or false, not ${value}`;
+/** Whether each device gets an interface. @throws CniError 100 for an invalid annotation */
+export function takesEachDevice(nad: NetworkAttachmentDefinition): boolean {
+  const value = nad.annotations[eachDeviceAnnotation] ?? "false";
+  if (value === "true" || value === "false") return value === "true";
+  const shown = JSON.stringify(value.slice(0, 100));
+  const message = `network ${nad.namespace}/${nad.name}: annotation ${eachDeviceAnnotation}: must be true or false, not ${shown}`;
   throw new CniError("InvalidRequest", message);
 }
 
@@ -26,32 +26,23 @@ const keysOfOne = {
   ipamClaimReference: "ipam-claim-reference",
 } as const;
 
-/** @throws CniError 100 if a network that gets several interfaces is requested as one */
-export function refuseKeysOfOne(
+/**
+ * A network's devices in the order of its interfaces: by PCI address; then others, as they were
+ * allocated.
+ * @throws CniError 100 for several if the network is requested as one interface
+ */
+export function devicesInOrder(
   { displayName, isDefault, selection }: ResolvedNetwork,
-  count: number,
-): void {
+  devices: readonly AllocatedDevice[],
+): readonly AllocatedDevice[] {
   const asked = Object.entries(keysOfOne).find(([key]) => Object.hasOwn(selection ?? {}, key));
-  if (!isDefault && asked === undefined) return;
+  if (devices.length < 2 || !(isDefault || asked))
+    return devices.toSorted((a, b) => place(a) - place(b) || 0);
   const problem = isDefault
     ? "the default network can have only one"
     : `remove ${asked?.[1]} from its element, which can be for only one`;
-  const message = `network ${displayName}: the pod gets ${count} interfaces, one for each device (${eachDeviceAnnotation}); ${problem}`;
+  const message = `network ${displayName}: the pod gets ${devices.length} interfaces, one for each device (${eachDeviceAnnotation}); ${problem}`;
   throw new CniError("InvalidRequest", message);
-}
-
-/** How many attachments by devices an element has already: what lacks one gets it later. */
-export function earlierOf(
-  { selection }: ResolvedNetwork,
-  attachments: readonly PlannedAttachment[],
-): number {
-  if (selection === undefined) return 0;
-  const element = selectionElement(selection);
-  const isOwn = ({ selection: own, deviceCount }: PlannedAttachment): boolean =>
-    own !== undefined &&
-    deviceCount !== undefined &&
-    isDeepStrictEqual(selectionElement(own), element);
-  return attachments.filter(isOwn).length;
 }
 
 /** Whether a device's ID is `dddd:bb:dd.f`, with a domain of up to eight digits. */
@@ -59,10 +50,9 @@ export function isPciAddress(id: string): boolean {
   return /^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$/i.test(id);
 }
 
-/** Devices by PCI address; then others, as they were allocated. */
-export function inPciOrder(devices: readonly AllocatedDevice[]): AllocatedDevice[] {
-  // All numbers but the domain have fixed widths.
-  const place = ({ id }: AllocatedDevice): number =>
-    isPciAddress(id) ? Number.parseInt(id.replaceAll(/[:.]/g, ""), 16) : Number.POSITIVE_INFINITY;
-  return devices.toSorted((a, b) => place(a) - place(b) || 0);
+/** All numbers of a PCI address but the domain have fixed widths. */
+function place({ id }: AllocatedDevice): number {
+  return isPciAddress(id)
+    ? Number.parseInt(id.replaceAll(/[:.]/g, ""), 16)
+    : Number.POSITIVE_INFINITY;
 }
