@@ -75,6 +75,7 @@ export class ObjectStore {
     const target = { collection: this.collection(resource), key, request };
     if (method === "POST") return { status: 201, body: target.collection.put(bodyOf(request)) };
     if (name === "") return this.#list(target);
+    if (method === "DELETE") return remove(target);
     return method === "PATCH" || method === "PUT" ? patch(target) : this.#get(target);
   }
 
@@ -128,15 +129,35 @@ export class ObjectStore {
   }
 }
 
-/** A merge PATCH. One that changes nothing makes no new version. */
-function patch({ collection, key, request }: Target): Answer {
+function remove({ collection, key, request }: Target): Answer {
   const object = collection.objects.get(key);
   if (object === undefined) return notFound(collection, key);
+  const { preconditions } = bodyOf(request);
+  const conflict = conflictOf(object, isJsonObject(preconditions) ? preconditions : {});
+  if (conflict !== undefined) return conflict;
+  collection.remove(key);
+  return ok(object);
+}
+
+/** A merge PATCH, or an apply, which also creates. One that changes nothing makes no new version. */
+function patch({ collection, key, request }: Target): Answer {
+  const object = collection.objects.get(key);
   const body = bodyOf(request);
-  const { uid } = metadataOf(object);
-  const { uid: wanted = uid } = metadataOf(body);
-  if (wanted !== uid) return failure(409, "Conflict", `the UID in the precondition is not ${uid}`);
+  const { force } = request.query;
+  if (object === undefined && force !== undefined) return ok(collection.put(body));
+  if (object === undefined) return notFound(collection, key);
+  if (force === "false") return failure(409, "Conflict", "Apply failed: another manager has these");
+  const conflict = conflictOf(object, metadataOf(body));
+  if (conflict !== undefined) return conflict;
   return ok(collection.view(merge(collection, object, body), request.isPartial));
+}
+
+/** A precondition that does not hold. */
+function conflictOf(object: JsonObject, wanted: JsonObject): Answer | undefined {
+  const is = metadataOf(object);
+  const wrong = ["uid", "resourceVersion"].find((key) => (wanted[key] ?? is[key]) !== is[key]);
+  if (wrong === undefined) return undefined;
+  return failure(409, "Conflict", `the ${wrong} in the precondition is not ${is[wrong]}`);
 }
 
 /** Changes an object by a merge patch (RFC 7396), if the patch changes anything. */
