@@ -41,6 +41,14 @@ export function tryParseIp(text: string): string | undefined {
   return dottedQuad.test(text) ? text : tryParseIpv6(text);
 }
 
+const notOfOneHost = ["unspecified", "loopback", "linkLocal", "multicast", "broadcast"];
+
+/** As {@link tryParseIp}, but undefined for addresses by which no other host reaches this one. */
+export function tryParseReachableIp(text: string): string | undefined {
+  const ip = tryParseIp(text);
+  return ip === undefined || notOfOneHost.includes(ipaddr.parse(ip).range()) ? undefined : ip;
+}
+
 /** Reads `address/prefix` as Go's net.ParseCIDR, but keeps the host bits. @throws RangeError */
 export function parseCidr(text: string): Cidr {
   const cidr = tryParseCidr(text);

@@ -20,6 +20,12 @@ export const apiPaths = {
   resourceClaim: ({ namespace, name }: ObjectName): string =>
     `/apis/resource.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/resourceclaims/${encodeURIComponent(name)}`,
   serviceCidrs: "/apis/networking.k8s.io/v1/servicecidrs",
+  services: "/api/v1/services",
+  endpointSlices: "/apis/discovery.k8s.io/v1/endpointslices",
+  endpointSlicesOf: (namespace: string): string =>
+    `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`,
+  leasesOf: (namespace: string): string =>
+    `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 

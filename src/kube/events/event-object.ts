@@ -6,7 +6,7 @@ const maxMessageBytes = 1024;
 export interface EventContent {
   readonly involvedObject: {
     readonly apiVersion: "v1";
-    readonly kind: "Pod" | "Node";
+    readonly kind: "Pod" | "Node" | "Service";
     readonly namespace?: string;
     readonly name: string;
     readonly uid: string;

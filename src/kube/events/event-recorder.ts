@@ -85,6 +85,11 @@ export class ApiEventRecorder implements EventRecorder {
     this.#enqueue({ apiVersion: "v1", kind: "Node", name, uid: name }, event);
   }
 
+  /** Records an event of a Service. */
+  recordOnService({ namespace, name, uid }: PodIdentity, event: EventText): void {
+    this.#enqueue({ apiVersion: "v1", kind: "Service", namespace, name, uid }, event);
+  }
+
   /** Waits at most `graceMs` until queued events are sent. */
   async stop(graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.#stop.abort(), graceMs);
