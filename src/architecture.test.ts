@@ -28,10 +28,11 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   daemon: [...engine, ...adapters, "protocol", "serving"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
   docker: [...engine, ...adapters, "serving"],
+  endpoints: ["lib", "npwg", "engine", "kube"],
   cli: [
     ...engine,
     ...adapters,
-    ...["serving", "daemon/config", "daemon/cni-conf", "daemon/admin", "docker"],
+    ...["serving", "daemon/config", "daemon/cni-conf", "daemon/admin", "docker", "endpoints"],
   ],
 };
 

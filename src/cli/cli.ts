@@ -11,6 +11,7 @@ import { statusCommand } from "#cli/inspect/status.ts";
 import { versionCommand } from "#cli/inspect/version.ts";
 import { migrateCommand } from "#cli/migrate/migrate.ts";
 import { dockerCommand } from "#cli/node/docker.ts";
+import { endpointsCommand } from "#cli/node/endpoints.ts";
 import { gcCommand } from "#cli/node/gc.ts";
 import { installCommand } from "#cli/node/install.ts";
 import { installPluginsCommand } from "#cli/node/reference-plugins.ts";
@@ -49,6 +50,7 @@ const programs: readonly Command[] = [
   uninstallClusterCommand,
   sandboxesCommand,
   dockerCommand,
+  endpointsCommand,
   networkTestCommand,
 ];
 

@@ -222,6 +222,45 @@ test("with network-placement, plexusd may also read Nodes and patch their status
     expect(text).toContain(`object.status.?${field} == oldObject.status.?${field}`);
 });
 
+test("with endpoints, another account reads pods and Services, and writes EndpointSlices as far as a policy allows [S-216] [S-217]", () => {
+  const read = (file: string) =>
+    loadManifests(readFileSync(`${root}deploy/components/endpoints/${file}`, "utf8"));
+  const rights = read("rbac.yaml");
+  expect(byKind("ClusterRole", rights).rules).toEqual([
+    { apiGroups: [""], resources: ["pods", "services"], verbs: ["list", "watch"] },
+    {
+      apiGroups: ["discovery.k8s.io"],
+      resources: ["endpointslices"],
+      verbs: ["list", "watch", "create", "patch", "delete"],
+    },
+    { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
+  ]);
+  const leases = { apiGroups: ["coordination.k8s.io"], resources: ["leases"] };
+  expect(byKind("Role", rights).rules).toEqual([
+    { ...leases, resourceNames: ["plexus-endpoints"], verbs: ["list", "patch"] },
+    { ...leases, verbs: ["create"] },
+  ]);
+  const { name, namespace } = byKind("ServiceAccount", rights).metadata;
+  for (const kind of ["ClusterRoleBinding", "RoleBinding"])
+    expect(byKind(kind, rights).subjects).toEqual([{ kind: "ServiceAccount", name, namespace }]);
+  const policies = read("admission-policy.yaml");
+  const { metadata, spec } = byKind("ValidatingAdmissionPolicy", policies);
+  expect(byKind("ValidatingAdmissionPolicyBinding", policies).spec).toEqual({
+    policyName: metadata.name,
+    validationActions: ["Deny"],
+  });
+  expect(spec.matchConditions[0].expression).toContain(`:${namespace}:${name}'`);
+  const pod = byKind("Deployment", read("deployment.yaml")).spec.template.spec;
+  expect(pod.serviceAccountName).toBe(name);
+  expect(pod.containers[0].securityContext).toMatchObject({
+    runAsNonRoot: true,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+    seccompProfile: { type: "RuntimeDefault" },
+  });
+});
+
 const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;
 
 test("plexusd mounts only the kubelet's pod-resources socket, and writes only its own device information [S-116] [D-13] [D-19]", () => {
