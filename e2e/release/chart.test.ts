@@ -119,9 +119,12 @@ describe("the chart renders the same objects as kustomize", () => {
     expectSame(await renderChart({ values: { ...values, crds: { enabled: false } } }), made.flat());
   });
 
-  test("with deviceCheckpoint", async () => {
-    const values = { deviceCheckpoint: { enabled: true }, crds: { enabled: false } };
-    expectSame(await renderChart({ values }), await withComponent("device-checkpoint"));
+  test.each([
+    ["deviceCheckpoint", "device-checkpoint"],
+    ["endpoints", "endpoints"],
+  ])("with %s", async (name, component) => {
+    const values = { [name]: { enabled: true }, crds: { enabled: false } };
+    expectSame(await renderChart({ values }), await withComponent(component));
   });
 });
 
@@ -454,6 +457,7 @@ describe("the chart's values", () => {
       "startupTaint",
       "networkPlacement",
       "deviceCheckpoint",
+      "endpoints",
     ];
     const on = Object.fromEntries(base.map((name) => [name, { enabled: true }]));
     const monitoring = { enabled: true, monitoring: true, serviceMonitor: true };

@@ -64,6 +64,7 @@ export function valuesSchema(): string {
       apiPriority: closed({ enabled }),
       startupTaint: closed({ enabled, key: { type: "string", pattern: qualifiedName } }),
       networkPlacement: closed({ enabled }),
+      endpoints: closed({ enabled }),
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
