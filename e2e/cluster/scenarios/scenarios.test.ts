@@ -4,6 +4,7 @@ import { attachScenarios } from "./attach.ts";
 import { clusterRouteScenarios } from "./cluster-routes.ts";
 import { claimScenarios } from "./devices/claims.ts";
 import { deviceScenarios } from "./devices/devices.ts";
+import { endpointScenarios } from "./endpoints.ts";
 import { explainScenarios } from "./explain.ts";
 import { freshNodeScenarios } from "./fresh-node.ts";
 import { hotPlugScenarios } from "./hot-plug.ts";
@@ -45,6 +46,7 @@ const scenarios = [
   lostCrdScenario,
   hotPlugScenarios,
   clusterRouteScenarios,
+  endpointScenarios,
   thinScenarios,
   freshNodeScenarios,
   placementScenarios,
