@@ -3,12 +3,15 @@ import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import type { ApiClient } from "#kube/api/client.ts";
 import type { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
+import { isGet, type SeenRequest } from "#kube/testing/requests.ts";
 import { objectOf } from "#lib/json.ts";
 import { eventually } from "#lib/testing/eventually.ts";
 import { Lease } from "./lease.ts";
+import { heldLease } from "./testing/objects.ts";
 
 function start(client: ApiClient, identity: string) {
-  const lease = new Lease({ client, namespace: "plexus", identity, logger: new FakeLogger() });
+  const logger = new FakeLogger();
+  const lease = new Lease({ client, namespace: "plexus", identity, logger, renewMs: 50 });
   const stopping = new AbortController();
   const running = lease.run(stopping.signal);
   const stop = (): Promise<void> => {
@@ -22,28 +25,29 @@ function start(client: ApiClient, identity: string) {
 const holder = (api: FakeApiServer): unknown =>
   objectOf(api.objects("leases").get("plexus/plexus-endpoints")?.spec).holderIdentity;
 
-/** Lets the clocks of all processes go on by so much. */
-function later(): (ms: number) => void {
-  const now = performance.now.bind(performance);
-  let passed = 0;
-  const spy = vi.spyOn(performance, "now").mockImplementation(() => now() + passed);
+/** Stops the clocks of all processes; the result lets them go on by so much. */
+function stopClocks(): (ms: number) => void {
+  let now = performance.now();
+  const spy = vi.spyOn(performance, "now").mockImplementation(() => now);
   onTestFinished(() => spy.mockRestore());
   return (ms) => {
-    passed += ms;
+    now += ms;
   };
 }
 
-const hold = (api: FakeApiServer, holderIdentity: string): void =>
-  api.put("leases", {
-    metadata: { namespace: "plexus", name: "plexus-endpoints" },
-    spec: { holderIdentity },
-  });
+/** Waits until every process has asked for the lease since now. */
+async function asked(api: FakeApiServer, processes = 1): Promise<void> {
+  const before = api.seen.length;
+  const gets = () => api.seen.slice(before).filter(isGet("plexus-endpoints"));
+  await eventually(() => expect(gets().length).toBeGreaterThan(processes));
+}
 
 test("one process holds it, and gives it to the next when it ends", async ({ api, client }) => {
+  api.put("leases", heldLease(""));
   const first = start(client, "one");
   await eventually(() => expect(first.lease.isHeld).toBe(true));
   const second = start(client, "two");
-  await new Promise((resolve) => setTimeout(resolve, 2500));
+  await asked(api, 2);
   expect([first.lease.isHeld, second.lease.isHeld, holder(api)]).toEqual([true, false, "one"]);
   await first.stop();
   expect(holder(api)).not.toBe("one");
@@ -51,23 +55,32 @@ test("one process holds it, and gives it to the next when it ends", async ({ api
   expect(holder(api)).toBe("two");
 });
 
+test("of two processes that ask at once, one gets it", async ({ api, client }) => {
+  api.put("leases", heldLease(""));
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const isWrite = ({ method }: SeenRequest) => method === "PATCH";
+  api.script({ when: isWrite, times: 2, answer: promise });
+  const both = [start(client, "one"), start(client, "two")];
+  await eventually(() => expect(api.seen.filter(isWrite)).toHaveLength(2));
+  resolve();
+  await eventually(() => expect(both.some(({ lease }) => lease.isHeld)).toBe(true));
+  await asked(api, 2);
+  expect(both.filter(({ lease }) => lease.isHeld)).toHaveLength(1);
+});
+
 test("that of a dead process is taken after 15 seconds without a renewal", async ({
   api,
   client,
 }) => {
-  const pass = later();
-  hold(api, "dead");
+  const pass = stopClocks();
+  api.put("leases", heldLease("dead"));
   const { lease } = start(client, "one");
-  const rounds = async (): Promise<void> => {
-    const asked = api.seen.length;
-    await eventually(() => expect(api.seen.length).toBeGreaterThan(asked + 1));
-  };
-  await rounds();
+  await asked(api);
   pass(9000);
-  hold(api, "dead");
-  await rounds();
+  api.put("leases", heldLease("dead"));
+  await asked(api);
   pass(9000);
-  await rounds();
+  await asked(api);
   expect([lease.isHeld, holder(api)]).toEqual([false, "dead"]);
   pass(9000);
   await eventually(() => expect(lease.isHeld).toBe(true));
@@ -75,7 +88,8 @@ test("that of a dead process is taken after 15 seconds without a renewal", async
 });
 
 test("a process that cannot renew it stops before others may take it", async ({ api, client }) => {
-  const pass = later();
+  const pass = stopClocks();
+  api.put("leases", heldLease(""));
   const { lease } = start(client, "one");
   await eventually(() => expect(lease.isHeld).toBe(true));
   await api.fail("500");
@@ -88,9 +102,10 @@ test("a process that cannot renew it stops before others may take it", async ({ 
 });
 
 test("a process that finds another holder is none any more", async ({ api, client }) => {
+  api.put("leases", heldLease(""));
   const { lease } = start(client, "one");
   await eventually(() => expect(lease.isHeld).toBe(true));
-  hold(api, "two");
+  api.put("leases", heldLease("two"));
   await eventually(() => expect(lease.isHeld).toBe(false));
   expect(holder(api)).toBe("two");
 });

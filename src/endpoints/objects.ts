@@ -1,6 +1,5 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { tryParseReachableIp } from "#lib/ip.ts";
-import type { JsonObject } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import { statusEntries } from "#npwg/network-status.ts";
 import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
@@ -11,27 +10,27 @@ export type NetworkPod = NonNullable<ReturnType<typeof networkPodOf>>;
 /** Reads a Pod; undefined if it can be no endpoint. */
 export function networkPodOf(object: unknown) {
   const { metadata = {}, spec, status } = object as V1Pod;
-  const { namespace = "", name = "", uid = "", ...more } = metadata;
-  const { labels = {}, annotations = {}, deletionTimestamp } = more;
+  const { namespace = "", name = "", uid = "", labels = {}, annotations = {} } = metadata;
   const text = annotations[networkStatusAnnotation];
   if (text === undefined || /^(Succeeded|Failed)$/.test(status?.phase ?? "")) return undefined;
   const { hostname, subdomain, nodeName, containers = [], initContainers = [] } = spec ?? {};
+  const sidecars = initContainers.filter(({ restartPolicy }) => restartPolicy === "Always");
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
-  const networks = Map.groupBy(statusEntries(text), (entry) => entry.name);
   return {
-    ...{ namespace, labels, hostname, subdomain, nodeName },
-    targetRef: { kind: "Pod", namespace, name, uid },
-    isReady: ready?.status === "True" && deletionTimestamp === undefined,
-    ports: [...containers, ...initContainers].flatMap(({ ports = [] }) => ports),
-    addresses: new Map(
-      [...networks].map(([name, entries]) => [name, entries.flatMap(reachableIps)]),
+    metadata: { namespace, name, uid },
+    labels: new Set(Object.entries(labels).map(([key, value]) => `${key}=${value}`)),
+    ...{ hostname, subdomain, nodeName },
+    isReady: ready?.status === "True",
+    isTerminating: metadata.deletionTimestamp !== undefined,
+    ports: [...containers, ...sidecars].flatMap(({ ports = [] }) => ports),
+    addresses: statusEntries(text).flatMap(({ name: network, ips = [] }) =>
+      [ips].flat().flatMap((ip) => {
+        // An address of another kind would make the whole slice invalid.
+        const address = tryParseReachableIp(String(ip));
+        return address === undefined ? [] : { network, address };
+      }),
     ),
   };
-}
-
-/** One of another kind would make the whole slice invalid. */
-function reachableIps({ ips = [] }: JsonObject): string[] {
-  return [ips].flat().flatMap((ip) => tryParseReachableIp(String(ip)) ?? []);
 }
 
 /** `[prefix/]name=value` */
@@ -47,20 +46,13 @@ export function networkServiceOf(object: unknown) {
   const { namespace = "", name = "", uid = "", annotations = {} } = metadata;
   const { "plexus.dev/network": network, "plexus.dev/selector": selector = "" } = annotations;
   if (network === undefined) return undefined;
-  const terms = selector.split(",");
+  const labels = selector.split(",");
   const problem = [
     !/^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/.test(network) &&
       withValue("plexus.dev/network must be NAMESPACE/NAME", network),
-    !terms.every((each) => label.test(each)) &&
+    !labels.every((each) => label.test(each)) &&
       withValue("plexus.dev/selector must be LABEL=VALUE, several with commas", selector),
     spec.selector !== undefined && withValue("spec.selector must not be set, too", spec.selector),
   ].find((each) => each !== false);
-  const labels = terms.map((each) => each.split("=") as [string, string]);
-  return { namespace, name, uid, spec, network, labels, problem };
-}
-
-/** Whether a pod is one of a Service's. */
-export function isSelected(pod: NetworkPod, service: NetworkService): boolean {
-  if (pod.namespace !== service.namespace || service.problem !== undefined) return false;
-  return service.labels.every(([key, value]) => pod.labels[key] === value);
+  return { metadata: { namespace, name, uid }, spec, network, labels, problem };
 }

@@ -1,8 +1,7 @@
 import { crc32 } from "node:zlib";
 import type { V1EndpointSlice, V1ObjectMeta } from "@kubernetes/client-node";
 import { ipFamily } from "#lib/ip.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import { isSelected, type NetworkPod, type NetworkService } from "./objects.ts";
+import type { NetworkPod, NetworkService } from "./objects.ts";
 
 const managerLabel = "endpointslice.kubernetes.io/managed-by";
 const manager = "plexus.dev";
@@ -13,62 +12,64 @@ const headlessLabel = "service.kubernetes.io/headless";
 /** Selects the slices of this controller. */
 export const ownSlices = { labelSelector: `${managerLabel}=${manager}` };
 
-/** The API's limit, and how full slices are on average if there are several. */
-const maxEndpoints = 1000;
+/** How full the slices of a Service with several are at most, on average: the API's limit is 1,000. */
 const meanEndpoints = 700;
 
 /** An EndpointSlice. */
 export type Slice = V1EndpointSlice & { readonly metadata: V1ObjectMeta };
 
-/** The key of a slice's Service. */
-export function serviceKeyOf({ metadata: { namespace, labels } }: Slice): string {
-  return `${namespace}/${labels?.[serviceLabel]}`;
+/** The name of a slice's Service. */
+export function serviceNameOf({ metadata: { labels = {} } }: Slice): string {
+  return `${labels[serviceLabel]}`;
 }
 
-/** The slices of a Service: one of a family, or more if one would be too long, or pods have other ports. */
-export function slicesOf(service: NetworkService, pods: Iterable<NetworkPod>) {
-  const endpoints = [...pods]
+/** The slices of a Service: one of a family, or more for many pods, or pods with other ports. */
+export function slicesOf(service: NetworkService, pods: readonly NetworkPod[]) {
+  const endpoints = pods
+    .filter((pod) => service.labels.every((each) => pod.labels.has(each)))
     .flatMap((pod) => endpointsOf(service, pod))
-    .toSorted((a, b) => `${a.addresses}`.localeCompare(`${b.addresses}`));
-  const groups = Map.groupBy(endpoints, ({ group }) => group);
-  return [...groups].flatMap(([group, members]) => {
-    const doublings = Math.ceil(Math.log2(members.length / meanEndpoints));
-    const parts = members.length > maxEndpoints ? 2 ** doublings : 1;
-    // By address, so that no other endpoint changes its slice.
-    const byPart = Map.groupBy(members, ({ addresses: [address = ""] }) => crc32(address) % parts);
-    return [...byPart].map(([part, endpoints]) => ({
-      ...{ apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice" },
-      ...(JSON.parse(group) as Pick<V1EndpointSlice, "addressType" | "ports">),
-      metadata: metadataOf(service, crc32(`${group}${part}`).toString(16)),
-      endpoints: endpoints.map(({ group: _, ...endpoint }) => endpoint),
-    }));
-  });
+    .toSorted((a, b) => (a.address < b.address ? -1 : 1));
+  // By a hash of the address, so that no other endpoint changes its slice.
+  const parts = 2 ** Math.max(0, Math.ceil(Math.log2(endpoints.length / meanEndpoints)));
+  const groups = Map.groupBy(endpoints, ({ kind, address }) =>
+    JSON.stringify([kind, crc32(address) % parts]),
+  );
+  return [...groups].map(([group, members]) => ({
+    ...(JSON.parse(group) as [Pick<Slice, "addressType" | "ports">])[0],
+    metadata: metadataOf(service, crc32(group).toString(16)),
+    endpoints: members.map(({ endpoint }) => endpoint),
+  }));
 }
 
-function endpointsOf(service: NetworkService, pod: NetworkPod) {
-  const { spec, network, name } = service;
-  if (!isSelected(pod, service) || !(pod.isReady || spec.publishNotReadyAddresses)) return [];
-  const { hostname, subdomain, nodeName, targetRef } = pod;
+function endpointsOf({ spec, network, metadata }: NetworkService, pod: NetworkPod) {
+  const { hostname, subdomain, isReady, isTerminating } = pod;
+  if (!(spec.publishNotReadyAddresses || (isReady && !isTerminating))) return [];
   const ports = (spec.ports ?? []).flatMap(({ targetPort, port, ...each }) => {
     const { protocol = "TCP", appProtocol, name = "" } = each;
     const named = pod.ports.find((own) => own.name === targetPort && own.protocol === protocol);
     const number = typeof targetPort === "string" ? named?.containerPort : targetPort || port;
     return number === undefined ? [] : { name, protocol, appProtocol, port: number };
   });
-  const ofPod = { nodeName, targetRef, hostname: subdomain === name ? hostname : undefined };
-  return (pod.addresses.get(network) ?? []).map((address) => ({
-    group: JSON.stringify({ addressType: `IPv${ipFamily(address)}`, ports }),
-    ...{ addresses: [address], conditions: { ready: true }, ...omitUndefined(ofPod) },
-  }));
+  const { namespace, name, uid } = pod.metadata;
+  const ofPod = {
+    conditions: { ready: true, serving: isReady, terminating: isTerminating },
+    ...{ nodeName: pod.nodeName, targetRef: { kind: "Pod", namespace, name, uid } },
+    hostname: subdomain === metadata.name ? hostname : undefined,
+  };
+  return pod.addresses.flatMap(({ network: own, address }) => {
+    const addressType = `IPv${ipFamily(address)}`;
+    const isServed = own === network && (spec.ipFamilies?.includes(addressType) ?? true);
+    const endpoint = { addresses: [address], ...ofPod };
+    return isServed ? { kind: { addressType, ports }, address, endpoint } : [];
+  });
 }
 
-function metadataOf({ namespace, name, uid, spec }: NetworkService, suffix: string) {
+function metadataOf({ metadata, spec }: NetworkService, suffix: string) {
+  const { namespace, name, uid } = metadata;
+  const headless = spec.clusterIP === "None" && { [headlessLabel]: "" };
   return {
     ...{ namespace, name: `${name}-plexus-${suffix}` },
-    labels: {
-      ...{ [managerLabel]: manager, [serviceLabel]: name },
-      ...(spec.clusterIP === "None" && { [headlessLabel]: "" }),
-    },
+    labels: { [managerLabel]: manager, [serviceLabel]: name, ...headless },
     ownerReferences: [{ apiVersion: "v1", kind: "Service", name, uid, controller: true }],
   };
 }

@@ -1,55 +1,48 @@
-import { isDeepStrictEqual } from "node:util";
-import type { V1ObjectMeta } from "@kubernetes/client-node";
-import type { JsonApi } from "#kube/api/json-api.ts";
+import type { ApiRequest } from "#kube/api/json-api.ts";
 import { apiPaths } from "#kube/api/paths.ts";
 import { isJsonObject, objectOf } from "#lib/json.ts";
-import { omitUndefined } from "#lib/omit-undefined.ts";
-import type { Slice } from "./slices.ts";
+import type { Slice, slicesOf } from "./slices.ts";
 
 /** Of a request: less than the lease lasts without a renewal. */
 export const timeoutMs = 4000;
 
-type Applied = { readonly metadata: V1ObjectMeta };
-
-/** Creates or changes an object by a server-side apply, unless others have done so since. @throws ApiError */
-export function apply<T extends Applied>(
-  client: JsonApi,
-  folder: string,
-  object: T,
-): Promise<void> {
-  const { name, resourceVersion } = object.metadata;
-  return client.write({
-    ...{ method: "PATCH", path: `${folder}/${name}`, contentType: "application/apply-patch+yaml" },
-    query: { fieldManager: "plexus", force: resourceVersion !== undefined },
-    ...{ body: object, timeoutMs },
-  });
-}
-
-/** The requests that make a Service's slices as they shall be. */
-export function writesOf(client: JsonApi, own: readonly Slice[], wanted: readonly Slice[]) {
-  const folderOf = ({ metadata }: Slice) => apiPaths.endpointSlicesOf(`${metadata.namespace}`);
-  const left = new Map(own.map((slice) => [slice.metadata.name, slice]));
-  const puts = wanted.flatMap((slice) => {
+/**
+ * The requests that make a Service's slices as wanted. One fails if somebody else has changed its
+ * slice since. An endpoint that moves is in both slices meanwhile, not in none.
+ */
+export function writesOf(
+  present: readonly Slice[],
+  wanted: ReturnType<typeof slicesOf>,
+): ApiRequest[] {
+  const left = new Map(present.map((slice) => [slice.metadata.name, slice]));
+  const created: ApiRequest[] = [];
+  const changed: ApiRequest[] = [];
+  for (const slice of wanted) {
     const before = left.get(slice.metadata.name);
     left.delete(slice.metadata.name);
-    if (hasAll(before, slice)) return [];
-    const { resourceVersion } = before?.metadata ?? {};
-    const object = { ...slice, metadata: omitUndefined({ ...slice.metadata, resourceVersion }) };
-    return () => apply(client, folderOf(slice), object);
+    if (hasAll(before, slice)) continue;
+    const metadata = { ...slice.metadata, resourceVersion: before?.metadata.resourceVersion };
+    const type = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice" };
+    (before === undefined ? created : changed).push({
+      ...{ method: "PATCH", path: apiPaths.endpointSlice(metadata), timeoutMs },
+      contentType: "application/apply-patch+yaml",
+      query: { fieldManager: "plexus", force: before !== undefined },
+      body: { ...type, ...slice, metadata },
+    });
+  }
+  const deleted = [...left.values()].map(({ metadata }): ApiRequest => {
+    const body = { preconditions: { resourceVersion: metadata.resourceVersion } };
+    return { method: "DELETE", path: apiPaths.endpointSlice(metadata), body, timeoutMs };
   });
-  const deletions = [...left.values()].map((slice) => () => {
-    const { name, resourceVersion } = slice.metadata;
-    const request = {
-      path: `${folderOf(slice)}/${name}`,
-      body: { preconditions: { resourceVersion } },
-    };
-    return client.write({ method: "DELETE", ...request, timeoutMs });
-  });
-  return [...puts, ...deletions];
+  return [...created, ...changed, ...deleted];
 }
 
-/** Whether an object has these values; a list is one value, which the API server may have as null. */
+/** Whether an object has these values. Others may add some, and the API server has empty lists as null. */
 function hasAll(object: unknown, wanted: unknown): boolean {
-  if (!isJsonObject(wanted)) return isDeepStrictEqual(object ?? [], wanted);
+  if (Array.isArray(wanted)) {
+    const list = Array.isArray(object) ? object : [];
+    return list.length === wanted.length && wanted.every((each, i) => hasAll(list[i], each));
+  }
+  if (!isJsonObject(wanted)) return object === wanted;
   return Object.entries(wanted).every(([key, value]) => hasAll(objectOf(object)[key], value));
 }

@@ -134,7 +134,7 @@ async function installEndpoints(target: Target): Promise<void> {
     await target.kubectl("delete", "--ignore-not-found", `--filename=${component}/rbac.yaml`);
     for (const kind of ["validatingadmissionpolicy", "validatingadmissionpolicybinding"])
       await target.kubectl("delete", kind, "plexus-endpoints");
-    await target.kubectl(system, "delete", "deployment,lease", "plexus-endpoints");
+    await target.kubectl(system, "delete", "deployment", "plexus-endpoints");
     await target.kubectl(
       system,
       "wait",

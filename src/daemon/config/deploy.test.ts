@@ -235,10 +235,14 @@ test("with endpoints, another account reads pods and Services, and writes Endpoi
     },
     { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
   ]);
-  const leases = { apiGroups: ["coordination.k8s.io"], resources: ["leases"] };
+  const lease = byKind("Lease", rights).metadata;
   expect(byKind("Role", rights).rules).toEqual([
-    { ...leases, resourceNames: ["plexus-endpoints"], verbs: ["list", "patch"] },
-    { ...leases, verbs: ["create"] },
+    {
+      apiGroups: ["coordination.k8s.io"],
+      resources: ["leases"],
+      resourceNames: [lease.name],
+      verbs: ["get", "patch"],
+    },
   ]);
   const { name, namespace } = byKind("ServiceAccount", rights).metadata;
   for (const kind of ["ClusterRoleBinding", "RoleBinding"])

@@ -64,3 +64,9 @@ export function networkService(
     spec: { ports: [{ name: "sql", port: 5432, targetPort: 5432, protocol: "TCP" }], ...spec },
   };
 }
+
+/** The Lease of the controllers, which a process holds, or none. */
+export function heldLease(holderIdentity: string): JsonObject {
+  const metadata = { namespace: "plexus", name: "plexus-endpoints" };
+  return { metadata, spec: { holderIdentity } };
+}

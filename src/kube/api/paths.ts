@@ -22,10 +22,10 @@ export const apiPaths = {
   serviceCidrs: "/apis/networking.k8s.io/v1/servicecidrs",
   services: "/api/v1/services",
   endpointSlices: "/apis/discovery.k8s.io/v1/endpointslices",
-  endpointSlicesOf: (namespace: string): string =>
-    `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`,
-  leasesOf: (namespace: string): string =>
-    `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`,
+  endpointSlice: ({ namespace = "", name = "" }: Partial<ObjectName>): string =>
+    `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices/${encodeURIComponent(name)}`,
+  lease: ({ namespace, name }: ObjectName): string =>
+    `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 

@@ -125,6 +125,14 @@ export class Collection {
     return isPartial ? { ...partial, metadata: metadataOf(object) } : object;
   }
 
+  /** As in the answer to a LIST, which has kind and version of a built-in type only once. */
+  item(object: JsonObject, isPartial: boolean): JsonObject {
+    const isCustom = this.resource === "network-attachment-definitions";
+    if (isPartial || isCustom) return this.view(object, isPartial);
+    const { kind: _kind, apiVersion: _version, ...item } = object;
+    return item;
+  }
+
   /** Kind and version of the answer to a LIST. */
   listType(isPartial: boolean): JsonObject {
     const { kind = "", ...version } = isPartial ? partial : this.type;

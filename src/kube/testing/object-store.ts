@@ -104,7 +104,7 @@ export class ObjectStore {
     // The server's cache, which answers for version 0, ignores the limit.
     const limit = query.resourceVersion === "0" ? Infinity : Number(query.limit ?? Infinity);
     const end = start + Math.min(limit, this.pageSize);
-    const items = all.slice(start, end).map((object) => collection.view(object, isPartial));
+    const items = all.slice(start, end).map((object) => collection.item(object, isPartial));
     const metadata: JsonObject = { resourceVersion: `${version}` };
     if (end < all.length) metadata.continue = `${version}:${end}`;
     return ok({ ...collection.listType(isPartial), metadata, items });
