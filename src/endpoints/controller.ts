@@ -80,7 +80,7 @@ export class EndpointsController {
       const likely = (pods.get(label) ?? []).map(([, pod]) => pod);
       const wanted = service === undefined ? [] : slicesOf(service, likely);
       for (const write of writesOf(slices.get(name) ?? [], wanted))
-        await this.#pace.run(namespace, () => this.#send({ ...write, signal }), { signal });
+        await this.#pace.run(namespace, () => this.#send(write), { signal });
     });
     for (const outcome of await Promise.allSettled(compared))
       if (outcome.status === "rejected" && !signal.aborted) this.#failed(namespace, outcome.reason);
