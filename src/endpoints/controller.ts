@@ -35,8 +35,7 @@ export class EndpointsController {
     this.#events = new ApiEventRecorder({ ...options, nodeName: async () => undefined });
     this.#pods = this.#follow(apiPaths.pods, networkPodOf);
     this.#services = this.#follow(apiPaths.services, networkServiceOf);
-    const sliceOf = (object: unknown) => object as Slice;
-    this.#slices = this.#follow(apiPaths.endpointSlices, sliceOf, ownSlices);
+    this.#slices = this.#follow(apiPaths.endpointSlices, (object) => object as Slice, ownSlices);
   }
 
   /** Follows and writes until the signal; never rejects. */
