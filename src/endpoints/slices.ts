@@ -34,9 +34,15 @@ export function slicesOf(service: NetworkService, pods: readonly NetworkPod[]) {
   const groups = Map.groupBy(endpoints, ({ kind, address }) =>
     JSON.stringify([kind, crc32(address) % parts]),
   );
+  const { namespace, name, uid } = service.metadata;
+  const headless = service.spec.clusterIP === "None" && { [headlessLabel]: "" };
   return [...groups].map(([group, members]) => ({
     ...(JSON.parse(group) as [Pick<Slice, "addressType" | "ports">])[0],
-    metadata: metadataOf(service, crc32(group).toString(16)),
+    metadata: {
+      ...{ namespace, name: `${name}-plexus-${crc32(group).toString(16)}` },
+      labels: { [managerLabel]: manager, [serviceLabel]: name, ...headless },
+      ownerReferences: [{ apiVersion: "v1", kind: "Service", name, uid, controller: true }],
+    },
     endpoints: members.map(({ endpoint }) => endpoint),
   }));
 }
@@ -62,14 +68,4 @@ function endpointsOf({ spec, network, metadata }: NetworkService, pod: NetworkPo
     const endpoint = { addresses: [address], ...ofPod };
     return isServed ? { kind: { addressType, ports }, address, endpoint } : [];
   });
-}
-
-function metadataOf({ metadata, spec }: NetworkService, suffix: string) {
-  const { namespace, name, uid } = metadata;
-  const headless = spec.clusterIP === "None" && { [headlessLabel]: "" };
-  return {
-    ...{ namespace, name: `${name}-plexus-${suffix}` },
-    labels: { [managerLabel]: manager, [serviceLabel]: name, ...headless },
-    ownerReferences: [{ apiVersion: "v1", kind: "Service", name, uid, controller: true }],
-  };
 }
