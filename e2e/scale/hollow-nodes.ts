@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultCallConfig } from "#daemon/config/call-config.ts";
 import { NetworkPlacement, type NodeMark } from "#daemon/pods/network-placement.ts";
+import { EndpointsController } from "#endpoints/controller.ts";
 import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import { noLogger } from "#engine/ports/logger.ts";
 import { type KubeAdapter, startKube } from "#kube/adapter.ts";
@@ -12,7 +13,7 @@ import { requestNodeToken } from "#kube/node/node.ts";
 import { waitUntil } from "../support/wait.ts";
 
 /** Nodes without a kubelet, but with the API adapter of plexusd. An answer to an order is what has happened. */
-export type Order = "start" | "attach" | "serial" | "count" | "place" | "unplace";
+export type Order = "start" | "attach" | "serial" | "count" | "place" | "unplace" | "endpoints";
 
 type Pod = Readonly<{ metadata: ObjectName & { uid: string }; spec: { nodeName: string } }>;
 
@@ -43,6 +44,15 @@ const orders: Readonly<Record<Order, () => unknown>> = {
   count: () => undefined,
   place: () => place(200),
   unplace: () => place(199),
+  endpoints: () => {
+    const options = {
+      client: admin,
+      namespace: "kube-system",
+      identity: "scale",
+      logger: noLogger,
+    };
+    void new EndpointsController(options).run(new AbortController().signal);
+  },
 };
 process.on("message", async (order: Order) => {
   await orders[order]();

@@ -12,7 +12,7 @@ import { type Agent, addedBy, canaryDuring, metricsOf, type Run, whileSlow } fro
 import { aboveLimits, changes, costTable, type Measured, names } from "./costs.ts";
 import type { Counts, Order } from "./hollow-nodes.ts";
 import { prepareMultus } from "./multus.ts";
-import { objectsOf } from "./objects.ts";
+import { objectsOf, servicesOf, statusOf } from "./objects.ts";
 
 /** `--write` updates docs/operations/large-clusters.md. */
 const { values } = parseArgs({
@@ -50,6 +50,7 @@ await restart();
 await attach("The API server is five times slower", (run) => whileSlow(cluster, run), true);
 const least = await canaryDuring(cluster, () => ask("serial"));
 fact(`One client writes statuses one after another: requests of kube-scheduler take ${least} ms.`);
+await serve();
 worker.kill();
 const haveEnded = async () => (await metricsOf(cluster))(openWatches, definitions) <= otherLists;
 await waitUntil("its watches have ended", haveEnded);
@@ -65,13 +66,16 @@ async function createObjects(): Promise<void> {
   await cluster.kubectl("apply", "--filename", join(repositoryRoot, "crds"));
   await cluster.kubectl("apply", "--kustomize", join(repositoryRoot, "deploy/base"));
   await cluster.kubectl("wait", "--for=condition=established", "crd", "--all");
-  const items = objectsOf(nodes, podsPerNode);
-  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-  await run(cluster.kubectlCommand("create", "--filename=-"), { input });
+  await create(objectsOf(nodes, podsPerNode));
   const scheduled = "--output=jsonpath={.status.currentNumberScheduled}";
   const count = ["get", "daemonset", "plexus", "--namespace=kube-system", scheduled];
   const all = `${nodes.length}`;
   await waitUntil("each node has plexusd", async () => all === (await cluster.kubectl(...count)));
+}
+
+async function create(items: readonly object[]): Promise<void> {
+  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  await run(cluster.kubectlCommand("create", "--filename=-"), { input });
 }
 
 async function ask(order: Order): Promise<Counts> {
@@ -162,6 +166,44 @@ async function place(): Promise<void> {
   const [appear, idle, gone] = counts;
   fact(`200 networks appear on each Node: ${appear} PATCHes; idle: ${idle}; one is gone: ${gone}.`);
   expect(counts.join() === [nodes.length, 0, nodes.length].join(), "PATCHes of Nodes");
+}
+
+/** Each Service of a network gets one EndpointSlice, and a pod's change is one write. */
+async function serve(): Promise<void> {
+  const [services, pods] = [4 * nodes.length, 5];
+  const rbac = join(repositoryRoot, "deploy/components/endpoints/rbac.yaml");
+  await cluster.kubectl("apply", "--filename", rbac);
+  await create(servicesOf(services, pods));
+  const writes = async (during: Run): Promise<number> => {
+    const sum = await addedBy(cluster, during);
+    return ["APPLY", "DELETE"].reduce(
+      (total, verb) => total + sum(requests, 'resource="endpointslices"', `verb="${verb}"`),
+      0,
+    );
+  };
+  const own = ["--all-namespaces", "--selector=endpointslice.kubernetes.io/managed-by=plexus.dev"];
+  const slices = async (): Promise<string> =>
+    cluster.kubectl("get", "endpointslices", ...own, "--output=jsonpath={.items[*].endpoints}");
+  const begun = performance.now();
+  const made = await writes(async () => {
+    await ask("endpoints");
+    const count = async () => (await slices()).split('"addresses"').length - 1;
+    await waitUntil("each pod is an endpoint", async () => (await count()) === pods * services, {
+      timeoutMs: 300_000,
+    });
+  });
+  const seconds = Math.round((performance.now() - begun) / 1000);
+  const idle = await writes(() => sleep(5000));
+  const status = `k8s.v1.cni.cncf.io/network-status=${statusOf("scale-0", "10.9.9.9")}`;
+  const annotate = ["annotate", "--overwrite", "--namespace=scale-0", "pod/service-0-0", status];
+  const changed = await writes(async () => {
+    await cluster.kubectl(...annotate);
+    await waitUntil("the new address", async () => (await slices()).includes('"10.9.9.9"'));
+  });
+  fact(
+    `${services} Services of networks with ${pods * services} pods: ${made} writes of EndpointSlices, ${seconds} s; idle: ${idle}; a pod gets another address: ${changed}.`,
+  );
+  expect([made, idle, changed].join() === [services, 0, 1].join(), "writes of EndpointSlices");
 }
 
 /** The only API server forgets all versions: each cache is LISTed once, at a random time. */

@@ -16,6 +16,36 @@ export function objectsOf(nodes: readonly string[], podsPerNode: number): object
   ];
 }
 
+/** Services of a network, and pods that no node has: so many for each, with one address there. */
+export function servicesOf(services: number, podsOfEach: number): object[] {
+  const named = Array.from({ length: services }, (_, n) => {
+    return { namespace: `${namespaces[n % namespaces.length]}`, name: `service-${n}` };
+  });
+  return named.flatMap(({ namespace, name }, n) => {
+    const annotations = {
+      "plexus.dev/network": `${namespace}/network-0`,
+      "plexus.dev/selector": `app=${name}`,
+    };
+    const spec = { clusterIP: "None", publishNotReadyAddresses: true, ports: [{ port: 80 }] };
+    const pods = Array.from({ length: podsOfEach }, (_, k) => {
+      const status = statusOf(namespace, `10.${k}.${n >> 8}.${n % 256}`);
+      const metadata = {
+        ...{ namespace, name: `${name}-${k}`, labels: { app: name } },
+        annotations: { "k8s.v1.cni.cncf.io/network-status": status },
+      };
+      const containers = [{ name: "hollow", image: "hollow" }];
+      const none = { schedulerName: "none", serviceAccountName: "hollow", containers };
+      return object("Pod", metadata, { spec: none });
+    });
+    return [object("Service", { namespace, name, annotations }, { spec }), ...pods];
+  });
+}
+
+/** A network-status with one address in the network of {@link servicesOf}. */
+export function statusOf(namespace: string, ip: string): string {
+  return JSON.stringify([{ name: `${namespace}/network-0`, interface: "net1", ips: [ip] }]);
+}
+
 /** The name of a node's nth pod, which asks for the definition `network-N` of its namespace `scale-N`. */
 export function podName(node: string, n: number): Record<"namespace" | "name", string> {
   return { namespace: `${namespaces[n % namespaces.length]}`, name: `${node}-${n}` };
