@@ -11,13 +11,15 @@ export interface NetworkChanges {
   readonly additions: readonly Addition[];
 }
 
-/** An element to attach. */
+/** An element to attach; or an attachment that is missing of those that it had. */
 export interface Addition {
   readonly selection: NetworkSelection;
   /** The removal that the same element requested: its interface and addresses are kept. */
   readonly renewed?: RecordedAttachment | undefined;
-  /** An attachment of the element that stays, if others of it are missing. */
-  readonly partOf?: RecordedAttachment | undefined;
+  /** Whether its element was attached: then the record says how many attachments it has. */
+  readonly isFormer?: boolean;
+  /** How many attachments the element had, if several. */
+  readonly deviceCount?: number | undefined;
 }
 
 interface ChangeOptions {
@@ -48,10 +50,12 @@ export function networkChanges(
   const isFree = ({ ifName }: RecordedAttachment): boolean => !names.has(ifName);
   const isFit: Fit = (selection, each) =>
     isAsRequested(each, selection) || isCounted(selection, each, configured);
-  const there = [...intact, ...others];
-  // One of the attachments of an element stands for all.
-  const mayStay = there.filter((each) => ofElement(there, each)[0] === each);
-  const kept = paired(selections, mayStay, [
+  // Of several attachments of an element, the first stands for all.
+  const mayStay = [...intact, ...others].filter((each) => !each.deviceCount || isFree(each));
+  const groups = Map.groupBy(mayStay, elementOf);
+  const groupOf = (one?: RecordedAttachment) => (one && groups.get(elementOf(one))) ?? [];
+  const firsts = mayStay.filter((each) => groupOf(each)[0] === each);
+  const kept = paired(selections, firsts, [
     (selection, each) => selection.ifName !== undefined && isFit(selection, each),
     (selection, each) => isFree(each) && isSameElement(each, selection),
     (selection, each) => isFree(each) && isFit(selection, each),
@@ -60,41 +64,38 @@ export function networkChanges(
   // Every pod has the configured networks, perhaps without an element.
   const isImplied = ({ state, displayName: name }: RecordedAttachment): boolean =>
     state === "attached" && configured.includes(name) && !networks.includes(name);
-  const whole = [...kept.values()].flatMap((each) => ofElement(there, each));
-  const stay = new Set([...whole, ...requested.filter(isImplied)]);
+  const stay = new Set([...[...kept.values()].flatMap(groupOf), ...requested.filter(isImplied)]);
   const isPart = (ifName?: string): boolean => refreshed === undefined || ifName === refreshed;
   const going = requested.filter((each) => !stay.has(each) && isPart(each.ifName)).toReversed();
-  const isWhole = (one?: RecordedAttachment): boolean =>
-    one !== undefined && ofElement(there, one).length >= (one.deviceCount ?? 1);
-  const added = selections.filter((each) => !isWhole(kept.get(each)));
-  const renewals = paired(added, going, [
-    (selection, each) => isFree(each) && isSameElement(each, selection),
-    (selection, each) =>
-      (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
-  ]);
+  const renewed = (all: readonly NetworkSelection[]) =>
+    paired(all, going.toReversed(), [
+      (selection, each) => isFree(each) && isSameElement(each, selection),
+      (selection, each) =>
+        (selection.ifName !== undefined || isFree(each)) && isAsRequested(each, selection),
+    ]);
+  const former = renewed(selections.filter((each) => !kept.has(each)));
+  // The record says how many attachments an element had. Of a new one, its definition decides.
+  const added = selections.flatMap((selection): Addition[] => {
+    const one = kept.get(selection) ?? former.get(selection);
+    if (one === undefined) return [{ selection }];
+    const { deviceCount } = one;
+    const missing = (deviceCount ?? 1) - groupOf(kept.get(selection)).length;
+    const each = () => ({ selection: { ...selection }, isFormer: true, deviceCount });
+    return Array.from({ length: missing }, each);
+  });
+  const renewals = renewed(added.map(({ selection }) => selection));
   const additions = added
-    .map((selection) => ({
-      ...{ selection, renewed: renewals.get(selection), partOf: kept.get(selection) },
-    }))
-    .filter(({ renewed }) => isPart(renewed?.ifName));
+    .map((each) => ({ ...each, renewed: renewals.get(each.selection) }))
+    .filter((each) => isPart(each.renewed?.ifName));
   // What no element requests any more cannot be refreshed.
   const removals = refreshed === undefined || additions.length > 0 ? going : [];
   return { removals, additions };
 }
 
-/** The attachments of the element that requested one of them. */
-function ofElement(
-  attachments: readonly RecordedAttachment[],
-  one: RecordedAttachment,
-): readonly RecordedAttachment[] {
-  const { deviceCount, displayName, selection } = one;
-  if (deviceCount === undefined) return [one];
-  return attachments.filter(
-    (each) =>
-      each.deviceCount === deviceCount &&
-      each.displayName === displayName &&
-      isDeepStrictEqual(each.selection, selection),
-  );
+/** Equal for the attachments of one element. */
+function elementOf(one: RecordedAttachment): string {
+  const { deviceCount, displayName, selection, ifName } = one;
+  return deviceCount === undefined ? ifName : JSON.stringify([deviceCount, displayName, selection]);
 }
 
 /** Whether an attachment without an element is what an element requests. */

@@ -46,13 +46,18 @@ export async function planChanges(
   const { attachments, recordBytes } = await planFurther(planning, wanted);
   if (problems.length > 0)
     return { attachments: [], recordBytes, problems: problems.map(withInterface(selections)) };
-  return { attachments: attachments.map(asAdded(additions)), recordBytes, problems };
+  const additionOf = new Map(selections.map((each, index) => [each, additions[index]]));
+  const asAdded = (planned: PlannedAttachment): PlannedAttachment => {
+    const addition = planned.selection && additionOf.get(planned.selection);
+    return addition === undefined ? planned : withAddition(planned, addition);
+  };
+  return { attachments: attachments.map(asAdded), recordBytes, problems };
 }
 
-/** What is attached again keeps its interface, although no element names that; one of several does not. */
-function withKeptName({ selection, renewed }: Addition): Addition["selection"] {
-  const isAlone = renewed !== undefined && renewed.deviceCount === undefined;
-  return isAlone ? { ...selection, ifName: renewed.ifName } : selection;
+/** What is attached again keeps its interface and device, although no element names them. */
+function withKeptName({ selection, renewed, isFormer }: Addition): Addition["selection"] {
+  const formerDevice = renewed?.device?.id ?? (isFormer ? "" : undefined);
+  return omitUndefined({ ...selection, formerDevice, ...(renewed && { ifName: renewed.ifName }) });
 }
 
 /** The names of interfaces that stay. What could not be detached may be there for long. */
@@ -81,18 +86,12 @@ function withInterface(
   };
 }
 
-/** The planned networks with the elements as the annotation has them, and with kept addresses. */
-function asAdded(
-  additions: readonly Addition[],
-): (planned: PlannedAttachment) => PlannedAttachment {
-  return (planned) => {
-    const addition = additions.find(
-      ({ selection: { position } }) => position === planned.selection?.position,
-    ) as Addition;
-    const deviceCount = addition.partOf?.deviceCount ?? planned.deviceCount;
-    const added = omitUndefined({ ...planned, selection: addition.selection, deviceCount });
-    return withAddresses(added, addition.renewed);
-  };
+/** A planned network with the element as the annotation has it, and with kept addresses. */
+function withAddition(
+  planned: PlannedAttachment,
+  { selection, renewed, deviceCount = planned.deviceCount }: Addition,
+): PlannedAttachment {
+  return withAddresses(omitUndefined({ ...planned, selection, deviceCount }), renewed);
 }
 
 /** Asks for the addresses of an attachment, unless its element or the network's plugins decide. */
@@ -100,9 +99,9 @@ function withAddresses(
   planned: PlannedAttachment,
   from: RecordedAttachment | undefined,
 ): PlannedAttachment {
-  const { list, selection, capabilityArgs, deviceCount } = planned;
+  const { list, selection, capabilityArgs } = planned;
   const isAsked = selection?.ips !== undefined || !enabledCapabilities(list).has("ips");
-  if (from === undefined || deviceCount !== undefined || isAsked) return planned;
+  if (from === undefined || isAsked) return planned;
   const { ips } = parseResult(from.result, { fallbackVersion: list.cniVersion });
   if (ips.length === 0) return planned;
   const addresses = ips.map(({ address }) => address);

@@ -14,7 +14,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { canBeDefaultNetwork, checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
-import { takesEachDevice } from "./devices/each-device.ts";
+import { eachDeviceAnnotation } from "./devices/each-device.ts";
 import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { attemptAll, type LookUp, type PlanContext } from "./problems.ts";
 
@@ -112,7 +112,7 @@ export async function networkFromNad(
   const network = networkFromList(list, `${nad.namespace}/${nad.name}`);
   const resourceName = deviceResource(nad, ctx.config);
   const requiredLinks = nad.annotations["plexus.dev/requires-links"];
-  const eachDevice = takesEachDevice(nad);
+  const eachDevice = nad.annotations[eachDeviceAnnotation];
   const definition = hash("sha256", JSON.stringify(toJson(list)), "base64url").slice(0, 16);
   return omitUndefined({ ...network, resourceName, eachDevice, requiredLinks, definition });
 }

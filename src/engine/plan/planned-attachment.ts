@@ -18,8 +18,8 @@ export interface ResolvedNetwork {
   readonly requiredLinks?: string;
   /** Identifies the content of its definition, before the pod's requests are merged into it. */
   readonly definition?: string;
-  /** Whether each device gets an attachment. @default false */
-  readonly eachDevice?: boolean;
+  /** The definition's annotation: whether each device gets an attachment. @default "false" */
+  readonly eachDevice?: string;
   readonly deviceCount?: RecordedAttachment["deviceCount"];
   /** The device that it is attached by; already in its plugins' configurations. */
   readonly device?: NonNullable<RecordedAttachment["device"]>;

@@ -22,12 +22,18 @@ export interface NetworkSelection {
   /** Selects the device of a claim of the pod: the key `dev.plexus.resourceClaim`. */
   readonly resourceClaim?: ClaimSelection;
   readonly ipamClaimReference?: string;
+  /** The ID of the device, if any, of an interface that it had and gets again. Absent for all. */
+  readonly formerDevice?: string;
   /** The element's position in the annotation, from 1. */
   readonly position: number;
 }
 
 /** The element itself: equal for equal requests, however and wherever they are written. */
-export function selectionElement({ position: _, ...element }: NetworkSelection): JsonObject {
+export function selectionElement({
+  position: _,
+  formerDevice: _device,
+  ...element
+}: NetworkSelection): JsonObject {
   return parseExactly(JSON.stringify(element)) as JsonObject;
 }
 

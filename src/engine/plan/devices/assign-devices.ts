@@ -12,10 +12,15 @@ import {
 } from "#engine/plan/problems.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
-import type { ClaimSelection } from "#npwg/selection/network-selection.ts";
+import type { ClaimSelection, NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { allocatedDevices } from "./allocated-devices.ts";
 import { DevicePool } from "./device-pool.ts";
-import { devicesInOrder, eachDeviceAnnotation, isPciAddress } from "./each-device.ts";
+import {
+  devicesInOrder,
+  eachDeviceAnnotation,
+  isPciAddress,
+  takesEachDevice,
+} from "./each-device.ts";
 
 /**
  * Gives each network of a resource its selected device, or the next of its resource, in order. One
@@ -35,8 +40,8 @@ export async function assignDevices(
   if (allocated === undefined) return networks;
   const pool = new DevicePool(allocated, ctx.devicesInUse);
   const devices = new Map<ResolvedNetwork, readonly AllocatedDevice[]>();
-  const others = asking.filter((each) => !namesDevice(each));
-  for (const network of [...asking.filter(namesDevice), ...others]) {
+  // What is named most closely first.
+  for (const network of asking.toSorted((a, b) => closeness(b) - closeness(a))) {
     const { resourceName: resource = "" } = network;
     const step = () => devicesInOrder(network, ownDevices(ctx, pool, network));
     const own = await attempt(ctx, step, network.displayName);
@@ -50,6 +55,8 @@ export async function assignDevices(
   return networks.flatMap((network) => attachedBy(network, devices.get(network) ?? []));
 }
 
+const noSelection: Partial<NetworkSelection> = {};
+
 /**
  * By ID or claim, else the next. Without an allocator, the annotation's word counts.
  * @throws CniError 100 unless what is selected is the pod's: else users could take any device
@@ -59,22 +66,23 @@ function ownDevices(
   pool: DevicePool,
   network: ResolvedNetwork,
 ): readonly AllocatedDevice[] {
-  const { selection: { deviceId: id, resourceClaim } = {}, resourceName = "" } = network;
-  const count = network.eachDevice && id === undefined ? Number.POSITIVE_INFINITY : 1;
-  if (resourceClaim !== undefined) {
-    const resources = resourceName === "" ? undefined : [resourceName, ""];
-    const isWanted = (each: AllocatedDevice): boolean => isOfClaim(each, resourceClaim);
-    const devices = pool.take(count, isWanted, resources);
-    if (devices.length === 0) throw notClaimed(network, resourceClaim);
-    if (id === undefined || id === devices[0]?.id) return devices;
-    throw notAllocated(network, id);
-  }
-  if (id === undefined) return pool.take(count, () => true, [resourceName]);
-  if (ctx.deps.deviceSources.length === 0) return [{ id, source: "the pod's annotation" }];
-  const resources = resourceName === "" ? undefined : [resourceName];
-  const devices = pool.take(1, (each) => each.id === id, resources);
-  if (devices.length === 0) throw notAllocated(network, id);
-  return devices;
+  const { resourceName, selection } = network;
+  const { deviceId: id, resourceClaim: claim, formerDevice: former } = selection ?? noSelection;
+  const hasAll = id === undefined && former === undefined && takesEachDevice(network);
+  if (id !== undefined && claim === undefined && ctx.deps.deviceSources.length === 0)
+    return [{ id, source: "the pod's annotation" }];
+  const isWanted = (each: AllocatedDevice): boolean =>
+    (id === undefined || each.id === id) && (claim === undefined || isOfClaim(each, claim));
+  const take = (resource?: string) =>
+    pool.take({ count: hasAll ? Number.POSITIVE_INFINITY : 1, isWanted, resource, former });
+  const devices = take(resourceName || undefined);
+  if (devices.length > 0) return devices;
+  // A driver need not publish a resource; but the claim may also have devices for others, as GPUs.
+  const ofClaim = claim === undefined ? [] : take("");
+  if (ofClaim.length > 0) return ofClaim;
+  if (id !== undefined) throw notAllocated(network, id);
+  if (claim !== undefined) throw notClaimed(network, claim);
+  return [];
 }
 
 function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSelection): boolean {
@@ -83,8 +91,10 @@ function isOfClaim({ claims = [] }: AllocatedDevice, { claim, request }: ClaimSe
   );
 }
 
-function asksForDevice(network: ResolvedNetwork): boolean {
-  return (network.resourceName ?? "") !== "" || namesDevice(network);
+function asksForDevice({ resourceName = "", selection, eachDevice }: ResolvedNetwork): boolean {
+  const { deviceId, resourceClaim, formerDevice } = selection ?? noSelection;
+  const isNamed = deviceId !== undefined || resourceClaim !== undefined;
+  return resourceName !== "" || isNamed || (eachDevice === "true" && formerDevice === undefined);
 }
 
 /** For others, the resource of the definition only tells the scheduler where the network is. */
@@ -92,8 +102,10 @@ function usesDevice({ list }: ResolvedNetwork): boolean {
   return list.plugins.some(({ type }) => !deviceIgnoringPlugins.has(type));
 }
 
-function namesDevice({ selection }: ResolvedNetwork): boolean {
-  return selection?.deviceId !== undefined || selection?.resourceClaim !== undefined;
+/** Of what an element says of its device: by ID, by the one that it had, by claim, or nothing. */
+function closeness({ selection }: ResolvedNetwork): number {
+  if (selection?.deviceId !== undefined) return 3;
+  return selection?.formerDevice ? 2 : Number(selection?.resourceClaim !== undefined);
 }
 
 /** The network, once for each of its devices. */

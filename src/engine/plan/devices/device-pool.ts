@@ -1,5 +1,12 @@
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
 
+interface Wanted {
+  readonly count: number;
+  readonly isWanted: (device: AllocatedDevice) => boolean;
+  readonly resource: string | undefined;
+  readonly former: string | undefined;
+}
+
 /** The devices that a pod was allocated, until its networks have taken them. */
 export class DevicePool {
   readonly #allocated: ReadonlyMap<string, readonly AllocatedDevice[]>;
@@ -16,17 +23,17 @@ export class DevicePool {
   }
 
   /**
-   * The first wanted devices that no network has yet, at most `count`, of these resources or, without
-   * them, any.
+   * The first wanted devices that no network has yet, at most `count`, of this resource or, without
+   * one, any; the former one before all.
    */
-  take(
-    count: number,
-    isWanted: (device: AllocatedDevice) => boolean,
-    resources: readonly string[] = [...this.#allocated.keys()],
-  ): readonly AllocatedDevice[] {
-    const eligible = resources.flatMap((resource) => this.#allocated.get(resource) ?? []);
+  take({ count, isWanted, resource, former }: Wanted): readonly AllocatedDevice[] {
+    const eligible =
+      resource === undefined
+        ? [...this.#allocated.values()].flat()
+        : (this.#allocated.get(resource) ?? []);
     const free = eligible.filter((each) => !this.#taken.has(each) && isWanted(each));
-    const devices = free.slice(0, count);
+    const isFormer = ({ id }: AllocatedDevice): number => Number(id === former);
+    const devices = free.toSorted((a, b) => isFormer(b) - isFormer(a)).slice(0, count);
     for (const device of devices) this.#taken.add(device);
     return devices;
   }

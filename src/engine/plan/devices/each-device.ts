@@ -1,17 +1,21 @@
 import { CniError } from "#cni/error.ts";
 import type { ResolvedNetwork } from "#engine/plan/planned-attachment.ts";
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
-import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { resourceNameAnnotation } from "#npwg/selection/selection.ts";
 
 /** `true`: an element attaches an interface for each device of the resource, not for one. */
 export const eachDeviceAnnotation = "plexus.dev/each-device";
 
 /** Whether each device gets an interface. @throws CniError 100 for an invalid annotation */
-export function takesEachDevice(nad: NetworkAttachmentDefinition): boolean {
-  const value = nad.annotations[eachDeviceAnnotation] ?? "false";
-  if (value === "true" || value === "false") return value === "true";
-  const shown = JSON.stringify(value.slice(0, 100));
-  const message = `network ${nad.namespace}/${nad.name}: annotation ${eachDeviceAnnotation}: must be true or false, not ${shown}`;
+export function takesEachDevice(network: ResolvedNetwork): boolean {
+  const { displayName, resourceName = "", selection, eachDevice = "false" } = network;
+  const hasDevices = resourceName !== "" || selection?.resourceClaim !== undefined;
+  if (eachDevice === "false" || (eachDevice === "true" && hasDevices)) return eachDevice === "true";
+  const problem =
+    eachDevice === "true"
+      ? `needs ${resourceNameAnnotation} with a resource that has devices`
+      : `must be true or false, not ${JSON.stringify(eachDevice.slice(0, 100))}`;
+  const message = `network ${displayName}: annotation ${eachDeviceAnnotation}: ${problem}`;
   throw new CniError("InvalidRequest", message);
 }
 
