@@ -7,13 +7,27 @@ import { WritePace } from "#kube/write-pace.ts";
 import { pause } from "#lib/concurrency/deadline.ts";
 import { KeyedMutex } from "#lib/concurrency/keyed-mutex.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
-import { type NetworkService, networkPodOf, networkServiceOf } from "./objects.ts";
+import { type NetworkPod, type NetworkService, networkPodOf, networkServiceOf } from "./objects.ts";
 import { ownSlices, type Slice, serviceNameOf, slicesOf } from "./slices.ts";
 import { writesOf } from "./writes.ts";
 
 /** Changes within this time are one write. */
 const burstMs = 500;
 const retryMs = 5000;
+
+/** Of a namespace. */
+interface Objects {
+  readonly pods: readonly NetworkPod[];
+  readonly services: readonly NetworkService[];
+  readonly slices: readonly Slice[];
+}
+
+/** What makes the slices of a Service and family as wanted. */
+interface Writes {
+  readonly namespace: string;
+  readonly key: string;
+  readonly writes: readonly ApiRequest[];
+}
 
 /** Keeps the EndpointSlices of annotated Services as their pods say, while it holds the lease. */
 export class EndpointsController {
@@ -27,6 +41,8 @@ export class EndpointsController {
   /** The namespaces to compare with their slices. */
   readonly #changed = new Set<string>();
   readonly #turns = new KeyedMutex();
+  /** By Service and family, by performance.now(): when what failed is sent again. */
+  readonly #retryAt = new Map<string, number>();
   readonly #reported = new WeakSet<NetworkService>();
 
   constructor(options: LeaseOptions) {
@@ -45,7 +61,7 @@ export class EndpointsController {
     while (!signal.aborted) {
       await pause(burstMs, signal);
       const isReady = this.#lease.isHeld && caches.every(({ synced }) => synced);
-      for (const namespace of isReady ? this.#changed : []) void this.#compare(namespace, signal);
+      if (isReady && this.#changed.size > 0) this.#compareChanged(signal);
     }
     for (const cache of caches) cache.stop();
     await Promise.all([...running, this.#events.stop(1000)]);
@@ -58,31 +74,66 @@ export class EndpointsController {
     return cache;
   }
 
-  /** Writes the slices of a namespace that differ, unless it does so already. */
-  async #compare(namespace: string, signal: AbortSignal): Promise<void> {
-    using turn = this.#turns.tryAcquire(namespace);
-    if (turn === undefined) return;
-    this.#changed.delete(namespace);
-    const within = <T extends Pick<Slice, "metadata">>(cache: WatchCache<T | undefined>) =>
-      [...cache.values()].flatMap((each) => (each?.metadata.namespace === namespace ? each : []));
-    const labelled = within(this.#pods).flatMap((pod) =>
+  #compareChanged(signal: AbortSignal): void {
+    const [pods, services, slices] = [
+      byNamespace(this.#pods),
+      byNamespace(this.#services),
+      byNamespace(this.#slices),
+    ];
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const namespace of changed) {
+      const own = { pods: pods.get(namespace) ?? [], slices: slices.get(namespace) ?? [] };
+      this.#compare(namespace, { ...own, services: services.get(namespace) ?? [] }, signal);
+    }
+  }
+
+  /** Writes the slices of a namespace that differ: those of each Service and family by themselves. */
+  #compare(namespace: string, own: Objects, signal: AbortSignal): void {
+    const labelled = own.pods.flatMap((pod) =>
       Array.from(pod.labels, (label) => [label, pod] as const),
     );
     const pods = Map.groupBy(labelled, ([label]) => label);
-    const slices = Map.groupBy(within(this.#slices), serviceNameOf);
-    const services = new Map(within(this.#services).map((each) => [each.metadata.name, each]));
-    const names = new Set([...services.keys(), ...slices.keys()]);
-    const compared = Array.from(names, async (name) => {
+    const slices = Map.groupBy(own.slices, serviceNameOf);
+    const services = new Map(own.services.map((each) => [each.metadata.name, each]));
+    for (const name of new Set([...services.keys(), ...slices.keys()])) {
       const service = services.get(name);
-      if (service?.problem !== undefined) return this.#report(service, service.problem);
+      if (service?.problem !== undefined) {
+        this.#report(service, service.problem);
+        continue;
+      }
       const [label = ""] = service?.labels ?? [];
       const likely = (pods.get(label) ?? []).map(([, pod]) => pod);
       const wanted = service === undefined ? [] : slicesOf(service, likely);
-      for (const write of writesOf(slices.get(name) ?? [], wanted))
-        await this.#pace.run(namespace, () => this.#send(write), { signal });
-    });
-    for (const outcome of await Promise.allSettled(compared))
-      if (outcome.status === "rejected" && !signal.aborted) this.#failed(namespace, outcome.reason);
+      for (const family of ["IPv4", "IPv6"]) {
+        const isOf = ({ addressType }: Pick<Slice, "addressType">) => addressType === family;
+        const writes = writesOf((slices.get(name) ?? []).filter(isOf), wanted.filter(isOf));
+        const key = `${namespace}/${name} ${family}`;
+        if (writes.length > 0) void this.#write({ namespace, key, writes }, signal);
+        else this.#retryAt.delete(key);
+      }
+    }
+  }
+
+  /** Sends what is not being sent, and has not failed just now. Never rejects. */
+  async #write({ namespace, key, writes }: Writes, signal: AbortSignal): Promise<void> {
+    using turn = this.#turns.tryAcquire(key);
+    if (turn === undefined || performance.now() < (this.#retryAt.get(key) ?? 0)) {
+      this.#changed.add(namespace);
+      return;
+    }
+    this.#retryAt.delete(key);
+    try {
+      for (const write of writes)
+        await this.#pace.run(key, () => this.#send({ ...write, signal }), { signal });
+    } catch (thrown) {
+      const error = asApiError(thrown);
+      // Its object may have been deleted meanwhile, with its Service or namespace.
+      if (signal.aborted || error.isNotFound) return;
+      this.#options.logger.warn({ namespace, error: error.message }, "endpoints not written");
+      this.#retryAt.set(key, performance.now() + Math.max(retryMs, error.retryAfterMs));
+      this.#changed.add(namespace);
+    }
   }
 
   #report(service: NetworkService, message: string): void {
@@ -96,12 +147,11 @@ export class EndpointsController {
     if (!this.#lease.isHeld) throw new Error("the lease is lost");
     await this.#options.client.write(write);
   }
+}
 
-  /** The object of a write may have been deleted meanwhile, with its Service or namespace. */
-  #failed(namespace: string, reason: unknown): void {
-    const error = asApiError(reason);
-    if (error.isNotFound) return;
-    this.#options.logger.warn({ namespace, error: error.message }, "endpoints not written");
-    setTimeout(() => this.#changed.add(namespace), Math.max(retryMs, error.retryAfterMs)).unref();
-  }
+function byNamespace<T extends Pick<Slice, "metadata">>(
+  cache: WatchCache<T | undefined>,
+): ReadonlyMap<string, readonly T[]> {
+  const there = [...cache.values()].filter((each) => each !== undefined);
+  return Map.groupBy(there, ({ metadata }) => `${metadata.namespace}`);
 }

@@ -110,3 +110,14 @@ test("a process that finds another holder is none any more", async ({ api, clien
   await eventually(() => expect(lease.isHeld).toBe(false));
   expect(holder(api)).toBe("two");
 });
+
+test("it is made when it is not there, and again when somebody deletes it", async ({
+  api,
+  client,
+}) => {
+  const { lease, logger } = start(client, "one");
+  await eventually(() => expect(lease.isHeld).toBe(true));
+  api.delete("leases", "plexus/plexus-endpoints");
+  await eventually(() => expect(holder(api)).toBe("one"));
+  expect(logger.at("warn")).toEqual([]);
+});

@@ -19,6 +19,8 @@ export interface LeaseOptions {
 /** As Kubernetes' own controllers: when others may take it, and when its holder stops. */
 const times = { expiryMs: 15_000, heldMs: 10_000 };
 
+const name = "plexus-endpoints";
+
 /** The Lease `plexus-endpoints`, which one process holds at a time. */
 export class Lease {
   readonly #options: LeaseOptions;
@@ -43,10 +45,10 @@ export class Lease {
 
   async #take(holderIdentity: string): Promise<void> {
     const { client, namespace, identity, logger } = this.#options;
-    const path = apiPaths.lease({ namespace, name: "plexus-endpoints" });
+    const path = apiPaths.lease({ namespace, name });
     const now = performance.now();
     try {
-      const { metadata, spec } = (await client.json({ path, timeoutMs })) as V1Lease;
+      const { metadata, spec } = await this.#read();
       const resourceVersion = metadata?.resourceVersion;
       if (resourceVersion !== this.#seen.version)
         this.#seen = { version: resourceVersion, at: now };
@@ -63,6 +65,20 @@ export class Lease {
       this.#renewedAt = now;
     } catch (error) {
       logger.warn({ error: asApiError(error).message }, "lease not renewed");
+    }
+  }
+
+  /** Makes it if it is not there. Of two processes that do, the API server refuses one. */
+  async #read(): Promise<V1Lease> {
+    const { client, namespace } = this.#options;
+    try {
+      return await client.json({ path: apiPaths.lease({ namespace, name }), timeoutMs });
+    } catch (error) {
+      if (!asApiError(error).isNotFound) throw error;
+      const metadata = { namespace, name };
+      const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
+      const path = apiPaths.leases(namespace);
+      return client.json({ method: "POST", path, body, timeoutMs });
     }
   }
 }

@@ -7,6 +7,10 @@ import { networkStatusAnnotation } from "#npwg/selection/selection.ts";
 /** A pod with networks that has not ended. */
 export type NetworkPod = NonNullable<ReturnType<typeof networkPodOf>>;
 
+/** In a network. Users can write any number of them. */
+const addressesMax = 16;
+const labelsMax = 16;
+
 /** Reads a Pod; undefined if it can be no endpoint. */
 export function networkPodOf(object: unknown) {
   const { metadata = {}, spec, status } = object as V1Pod;
@@ -23,14 +27,23 @@ export function networkPodOf(object: unknown) {
     isReady: ready?.status === "True",
     isTerminating: metadata.deletionTimestamp !== undefined,
     ports: [...containers, ...sidecars].flatMap(({ ports = [] }) => ports),
-    addresses: statusEntries(text).flatMap(({ name: network, ips = [] }) =>
-      [ips].flat().flatMap((ip) => {
-        // An address of another kind would make the whole slice invalid.
-        const address = tryParseReachableIp(String(ip));
-        return address === undefined ? [] : { network, address };
-      }),
-    ),
+    addresses: addressesIn(text),
   };
+}
+
+/** By network. An address of another kind would make a whole slice invalid. */
+function addressesIn(status: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const { name, ips = [] } of statusEntries(status)) {
+    const network = String(name);
+    const own = found.get(network) ?? new Set();
+    found.set(network, own);
+    for (const ip of [ips].flat()) {
+      const address = typeof ip === "string" ? tryParseReachableIp(ip) : undefined;
+      if (address !== undefined && own.size < addressesMax) own.add(address);
+    }
+  }
+  return found;
 }
 
 /** `[prefix/]name=value` */
@@ -46,13 +59,20 @@ export function networkServiceOf(object: unknown) {
   const { namespace = "", name = "", uid = "", annotations = {} } = metadata;
   const { "plexus.dev/network": network, "plexus.dev/selector": selector = "" } = annotations;
   if (network === undefined) return undefined;
-  const labels = selector.split(",");
+  const labels = selector.split(",", labelsMax + 1);
   const problem = [
     !/^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/.test(network) &&
       withValue("plexus.dev/network must be NAMESPACE/NAME", network),
-    !labels.every((each) => label.test(each)) &&
-      withValue("plexus.dev/selector must be LABEL=VALUE, several with commas", selector),
-    spec.selector !== undefined && withValue("spec.selector must not be set, too", spec.selector),
+    !(labels.length <= labelsMax && labels.every((each) => label.test(each))) &&
+      withValue(
+        `plexus.dev/selector must be LABEL=VALUE, up to ${labelsMax} with commas`,
+        selector,
+      ),
+    spec.selector !== undefined &&
+      withValue(
+        "create the Service again without spec.selector, whose EndpointSlices would stay",
+        spec.selector,
+      ),
   ].find((each) => each !== false);
   return { metadata: { namespace, name, uid }, spec, network, labels, problem };
 }

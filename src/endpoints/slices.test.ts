@@ -186,18 +186,43 @@ test.each([
   expect(without.filter((each) => !texts.has(each))).toHaveLength(1);
 });
 
+test("of a pod, 16 addresses of a network count, each once, in an order that is always the same", () => {
+  const many = Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+  const entry = (ips: readonly string[]) => ({ name: "default/red", ips });
+  const status = [entry(["10.1.0.0", "10.1.0.0"]), entry(many)];
+  const own = pod("a", [], networkPod("a", [], { status }));
+  expect(addresses(slices([own])).toSorted()).toEqual(many.slice(0, 16).toSorted());
+  const same = [pod("a", ["10.1.0.1"]), pod("b", ["10.1.0.1"])];
+  expect(slices(same)).toEqual(slices(same.toReversed()));
+});
+
+test("slices of a headless Service are others than those of one that has an address", () => {
+  const pods = [pod("a", ["10.1.0.1"])];
+  const [headless, other] = [slices(pods, { clusterIP: "None" }), slices(pods)];
+  expect(headless[0]?.metadata.labels).toHaveProperty(["service.kubernetes.io/headless"], "");
+  expect(headless[0]?.metadata.name).not.toBe(other[0]?.metadata.name);
+});
+
+test("at most 16 labels select pods", () => {
+  const selector = (count: number) => ({ "plexus.dev/selector": Array(count).fill("a=b").join() });
+  const problemOf = (count: number) =>
+    networkServiceOf(networkService("db", { annotations: selector(count) }))?.problem;
+  expect(problemOf(16)).toBeUndefined();
+  expect(problemOf(17)).toMatch(/must be LABEL=VALUE, up to 16 with commas/);
+});
+
 test.each([
   [{ "plexus.dev/network": "red" }, 'plexus.dev/network must be NAMESPACE/NAME, got "red"'],
   [{ "plexus.dev/network": "a/b/c" }, 'plexus.dev/network must be NAMESPACE/NAME, got "a/b/c"'],
   [{ "plexus.dev/network": "" }, 'plexus.dev/network must be NAMESPACE/NAME, got ""'],
   [
     { "plexus.dev/selector": undefined },
-    'plexus.dev/selector must be LABEL=VALUE, several with commas, got ""',
+    'plexus.dev/selector must be LABEL=VALUE, up to 16 with commas, got ""',
   ],
   ...["app", "app=db,", "", " app=db", "app==db", "app in (db)", "!app", "app=db;x=y"].map(
     (text): [JsonObject, string] => [
       { "plexus.dev/selector": text },
-      `plexus.dev/selector must be LABEL=VALUE, several with commas, got ${JSON.stringify(text)}`,
+      `plexus.dev/selector must be LABEL=VALUE, up to 16 with commas, got ${JSON.stringify(text)}`,
     ],
   ),
 ] as [JsonObject, string][])("%j is a problem", (annotations, problem) => {
@@ -206,7 +231,9 @@ test.each([
 
 test("spec.selector is a problem; a Service without the annotation is not read", () => {
   const own = networkService("db", { spec: { selector: { app: "db" } } });
-  expect(networkServiceOf(own)?.problem).toMatch(/^spec\.selector must not be set.*app/);
+  expect(networkServiceOf(own)?.problem).toMatch(
+    /^create the Service again without spec\.selector.*app/,
+  );
   expect(networkServiceOf({ metadata: { namespace: "a", name: "b" } })).toBeUndefined();
   expect(networkServiceOf(networkService("db"))?.problem).toBeUndefined();
 });

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { V1EndpointSlice, V1ObjectMeta } from "@kubernetes/client-node";
 import { ipFamily } from "#lib/ip.ts";
@@ -28,19 +29,23 @@ export function slicesOf(service: NetworkService, pods: readonly NetworkPod[]) {
   const endpoints = pods
     .filter((pod) => service.labels.every((each) => pod.labels.has(each)))
     .flatMap((pod) => endpointsOf(service, pod))
-    .toSorted((a, b) => (a.address < b.address ? -1 : 1));
+    .toSorted((a, b) => (a.order < b.order ? -1 : 1));
   // By a hash of the address, so that no other endpoint changes its slice.
   const parts = 2 ** Math.max(0, Math.ceil(Math.log2(endpoints.length / meanEndpoints)));
+  const isHeadless = service.spec.clusterIP === "None";
   const groups = Map.groupBy(endpoints, ({ kind, address }) =>
-    JSON.stringify([kind, crc32(address) % parts]),
+    JSON.stringify([kind, crc32(address) % parts, isHeadless]),
   );
   const { namespace, name, uid } = service.metadata;
-  const headless = service.spec.clusterIP === "None" && { [headlessLabel]: "" };
   return [...groups].map(([group, members]) => ({
     ...(JSON.parse(group) as [Pick<Slice, "addressType" | "ports">])[0],
     metadata: {
-      ...{ namespace, name: `${name}-plexus-${crc32(group).toString(16)}` },
-      labels: { [managerLabel]: manager, [serviceLabel]: name, ...headless },
+      ...{ namespace, name: `${name}-plexus-${hash("sha256", group).slice(0, 16)}` },
+      labels: {
+        [managerLabel]: manager,
+        [serviceLabel]: name,
+        ...(isHeadless && { [headlessLabel]: "" }),
+      },
       ownerReferences: [{ apiVersion: "v1", kind: "Service", name, uid, controller: true }],
     },
     endpoints: members.map(({ endpoint }) => endpoint),
@@ -62,10 +67,12 @@ function endpointsOf({ spec, network, metadata }: NetworkService, pod: NetworkPo
     ...{ nodeName: pod.nodeName, targetRef: { kind: "Pod", namespace, name, uid } },
     hostname: subdomain === metadata.name ? hostname : undefined,
   };
-  return pod.addresses.flatMap(({ network: own, address }) => {
+  return Array.from(pod.addresses.get(network) ?? []).flatMap((address) => {
     const addressType = `IPv${ipFamily(address)}`;
-    const isServed = own === network && (spec.ipFamilies?.includes(addressType) ?? true);
+    const isServed = spec.ipFamilies?.includes(addressType) ?? true;
     const endpoint = { addresses: [address], ...ofPod };
-    return isServed ? { kind: { addressType, ports }, address, endpoint } : [];
+    // Several pods may have an address.
+    const order = `${address} ${uid}`;
+    return isServed ? { kind: { addressType, ports }, address, order, endpoint } : [];
   });
 }

@@ -235,14 +235,15 @@ test("with endpoints, another account reads pods and Services, and writes Endpoi
     },
     { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
   ]);
-  const lease = byKind("Lease", rights).metadata;
+  const create = { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] };
   expect(byKind("Role", rights).rules).toEqual([
     {
       apiGroups: ["coordination.k8s.io"],
       resources: ["leases"],
-      resourceNames: [lease.name],
+      resourceNames: ["plexus-endpoints"],
       verbs: ["get", "patch"],
     },
+    create,
   ]);
   const { name, namespace } = byKind("ServiceAccount", rights).metadata;
   for (const kind of ["ClusterRoleBinding", "RoleBinding"])
@@ -253,7 +254,7 @@ test("with endpoints, another account reads pods and Services, and writes Endpoi
     policyName: metadata.name,
     validationActions: ["Deny"],
   });
-  expect(spec.matchConditions[0].expression).toContain(`:${namespace}:${name}'`);
+  expect(spec.matchConditions[0].expression).toContain(`endsWith(':${name}')`);
   const pod = byKind("Deployment", read("deployment.yaml")).spec.template.spec;
   expect(pod.serviceAccountName).toBe(name);
   expect(pod.containers[0].securityContext).toMatchObject({

@@ -24,6 +24,8 @@ export const apiPaths = {
   endpointSlices: "/apis/discovery.k8s.io/v1/endpointslices",
   endpointSlice: ({ namespace = "", name = "" }: Partial<ObjectName>): string =>
     `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices/${encodeURIComponent(name)}`,
+  leases: (namespace: string): string =>
+    `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`,
   lease: ({ namespace, name }: ObjectName): string =>
     `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`,
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
