@@ -101,8 +101,8 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "the interfaces of an element with several devices are kept together",
     file: "src/engine/hotplug/changes.ts",
-    find: ".flatMap((each) => ofElement(there, each));",
-    replace: ";",
+    find: "...[...kept.values()].flatMap(groupOf)",
+    replace: "...kept.values()",
     properties: ["as requested"],
     isSlow: true,
   },
