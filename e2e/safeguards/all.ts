@@ -1,5 +1,6 @@
 import { attachingMutations } from "./attaching.ts";
 import { detachingMutations } from "./detaching.ts";
+import { endpointsMutations } from "./endpoints.ts";
 import { hotPlugMutations } from "./hot-plug.ts";
 import type { Mutation } from "./mutation.ts";
 import { plexusdMutations } from "./plexusd.ts";
@@ -12,6 +13,7 @@ export const mutations: readonly Mutation[] = [
   ...hotPlugMutations,
   ...shimMutations,
   ...plexusdMutations,
+  ...endpointsMutations,
 ];
 
 /** The mutations that histories show. */

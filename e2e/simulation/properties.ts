@@ -29,6 +29,8 @@ const properties = {
     "A running pod has the default routes of the network that requests them, or else of its primary network.",
   "cluster routes":
     "A running pod with further networks has its routes to the cluster on its primary network's interface.",
+  "endpoints eventually":
+    "Once all is repaired, a Service's EndpointSlices have exactly the addresses that network-status has, each once.",
   watched: "Once the API server answers, plexusd sees its pods.",
   bounded: "Files, descriptors and waiting writes do not grow with what has come and gone.",
   "never what runs": "What is attached for a running sandbox stays attached.",

@@ -16,6 +16,10 @@ import { WatchStream } from "./watch-stream.ts";
 import type { WriteQueue } from "./write-queue.ts";
 
 const notServed = failure(404, "NotFound", "the server could not find the requested resource");
+const served = new Set([
+  ...["pods", "network-attachment-definitions"],
+  ...["services", "endpointslices", "leases"],
+]);
 
 /** A pod or a definition as the server has it. */
 export interface KubeObject extends JsonObject {
@@ -41,7 +45,7 @@ export interface NewObject {
   readonly status?: JsonObject;
 }
 
-/** The API server of a history: pods of one node, NetworkAttachmentDefinitions, events, the Node. */
+/** The API server of a history, with one node, whose pods all have the label `app: db`. */
 export class ApiServer extends ObjectStore {
   /** Events that were created or repeated. */
   events = 0;
@@ -63,7 +67,12 @@ export class ApiServer extends ObjectStore {
 
   /** Creates a pod, or replaces all that it has. @throws Error for a UID that cannot be */
   putPod(pod: NewObject): void {
-    this.#put(this.#pods, pod, { spec: { nodeName: "node-1" }, status: { phase: "Running" } });
+    const metadata = { labels: { app: "db" }, ...pod.metadata };
+    this.#put(
+      this.#pods,
+      { ...pod, metadata },
+      { spec: { nodeName: "node-1" }, status: { phase: "Running" } },
+    );
   }
 
   /** @throws Error for a UID that cannot be */
@@ -144,21 +153,17 @@ export class ApiServer extends ObjectStore {
       return { status: request.method === "POST" ? 201 : 200, body: {} };
     }
     if (resource === "nodes") return { status: 200, body: { metadata: { name }, spec: {} } };
-    if (!this.#serves(resource)) return notServed;
+    if (!served.has(resource)) return notServed;
     return super.answer(this.changesStatuses ? withChangedStatus(request) : request);
   }
 
   /** Begins a watch, for the client to open; or says why not. */
   watch(request: StoreRequest): WatchStream | Answer {
     const { resource } = placeOf(request.path);
-    if (!this.#serves(resource)) return notServed;
+    if (!served.has(resource)) return notServed;
     const from = Number(request.query.resourceVersion);
     if (from < this.versions.oldest) return failure(410, "Expired", tooOld(from));
     return new WatchStream(this.collection(resource), request);
-  }
-
-  #serves(resource: string): boolean {
-    return [this.#pods, this.#nads].some((each) => each.resource === resource);
   }
 
   #put(collection: Collection, object: NewObject, defaults: JsonObject): void {

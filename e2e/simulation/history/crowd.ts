@@ -20,6 +20,7 @@ export function drawCrowd(random: Random) {
   };
   // A process for one call does not know what others write.
   const others = { hasStandalone: false, hotPlug: false, others: alone } as const;
+  const service = undefined;
   const statuses = { isStatic: false, changesStatuses: false };
-  return { ...others, ...statuses, pods, isSwept: false, mischief: [busy] };
+  return { ...others, ...statuses, service, pods, isSwept: false, mischief: [busy] };
 }

@@ -1,13 +1,23 @@
+import { heldLease, networkService } from "#endpoints/testing/objects.ts";
 import type { ApiServer } from "../api/api-server.ts";
 import { conflist, type NetworkName, resources } from "../node/networks.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Creates the definitions of the networks that a scenario names; others would have no effect. */
-export function putDefinitions(api: ApiServer, { pods, mischief }: Scenario): void {
+export function putDefinitions(api: ApiServer, { pods, mischief, service }: Scenario): void {
+  if (service !== undefined) putService(api, service);
   const requests = pods.flatMap((pod) => [pod, ...pod.edits]);
   const names = new Set(requests.flatMap(({ networks }) => networks));
   for (const each of mischief) if ("network" in each) names.add(each.network);
   for (const name of names) putDefinition(api, name);
+}
+
+/** Pods of a history are never ready. */
+function putService(api: ApiServer, network: NetworkName): void {
+  const spec = { clusterIP: "None", publishNotReadyAddresses: true, ipFamilies: ["IPv4", "IPv6"] };
+  const annotations = { "plexus.dev/network": `default/${network}` };
+  api.collection("services").put(networkService("db", { spec, annotations }));
+  api.collection("leases").put(heldLease(""));
 }
 
 /** Restores the definitions that the mischief has removed or changed. */

@@ -1,6 +1,6 @@
 import { tryParseJson } from "#cni/document.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
-import { isJsonObject } from "#lib/json.ts";
+import { type JsonObject, objectsOf } from "#lib/json.ts";
 import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
 import {
   clusterRanges,
@@ -42,6 +42,7 @@ const sweepUs = 10e6;
 export async function checkRunning(stage: Stage): Promise<void> {
   const { kubelet, runtime, properties } = stage;
   await checkSecond(stage);
+  await checkEndpoints(stage);
   if (stage.scenario.others.mesh !== undefined) await checkMesh(stage, stage.scenario.others.mesh);
   if (kubelet.pods.length === 0) return;
   if (stage.scenario.hotPlug) await checkRequested(stage);
@@ -96,6 +97,22 @@ async function untrueNow(stage: Stage): Promise<string | undefined> {
       return `pod ${name} requests ${all} and has ${there}, explain says ${advice.sentence}`;
   }
   return undefined;
+}
+
+/** The slices of the Service have the addresses that the pods' statuses show, none twice. */
+async function checkEndpoints(stage: Stage): Promise<void> {
+  const { api, scenario, properties } = stage;
+  const name = `default/${scenario.service}`;
+  const found = await lastProblem(stage, () => {
+    const entries = Array.from(api.pods(), (pod) => statusOf(stage, pod.metadata.name)).flat();
+    const shown = entries.flatMap((each) => (each.name === name ? each.ips : []));
+    const slices = [...api.collection("endpointslices").objects.values()];
+    const endpoints = slices.flatMap((slice) => objectsOf(slice.endpoints));
+    const there = endpoints.flatMap(({ addresses }) => addresses);
+    if (shown.toSorted().join() === there.toSorted().join()) return undefined;
+    return `statuses show ${shown.join()} of ${name}, EndpointSlices have ${there.join()}`;
+  });
+  if (found !== undefined) properties.violate("endpoints eventually", found);
 }
 
 /** A container of the second runtime has its default network, whatever pod has its name. */
@@ -320,10 +337,7 @@ function shownAs({ kernel }: Stage["world"], { id, netns }: Sandbox, attachment:
 
 function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
   const { name } = sandbox.pod;
-  const text = stage.api.networkStatus(`default/${name}`);
-  const status = text === undefined ? [] : tryParseJson(text);
-  const entries = Array.isArray(status) ? status.filter(isJsonObject) : [];
-  const shown = entries.map(
+  const shown = statusOf(stage, name).map(
     ({ interface: ifName, name, mac, ips }) =>
       `${ifName} ${String(name).split("/").at(-1)} ${mac} ${Array.isArray(ips) ? ips.join("+") : ""}`,
   );
@@ -333,6 +347,10 @@ function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
   return `pod ${name} has ${wanted.join()}, its status shows ${shown.join()}`;
 }
 
+function statusOf({ api }: Stage, pod: string): JsonObject[] {
+  return objectsOf(tryParseJson(api.networkStatus(`default/${pod}`) ?? ""));
+}
+
 /** What holds when all pods are gone. */
 export async function checkEnd(stage: Stage): Promise<void> {
   const { world, properties, scenario, plexusd } = stage;
@@ -340,6 +358,7 @@ export async function checkEnd(stage: Stage): Promise<void> {
   for (const { kubelet } of sidesOf(stage))
     if (kubelet.unsettled > 0)
       properties.violate("in the end", `${kubelet.unsettled} pods cannot be deleted`);
+  await checkEndpoints(stage);
   const left = kernel.attached().filter((made) => !properties.mayStay(made));
   if (left.length > 0) properties.violate("in the end", `still there: ${JSON.stringify(left)}`);
   await schedule.sleep(2e6);

@@ -139,6 +139,7 @@ function setUp(scenario: Scenario, note: ((line: string) => void) | undefined): 
     ...{ scenario, world, faults, properties, api, runtime, kubelet, second },
     ...{
       plexusd: undefined,
+      endpoints: new Set(),
       meshAgent: undefined,
       isMeshGone: false,
       isMeshRevived: false,

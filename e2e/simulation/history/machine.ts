@@ -1,8 +1,10 @@
+import { Endpoints } from "../node/endpoints.ts";
 import { MeshAgent, omittedTypes } from "../node/mesh-agent.ts";
 import { Plexusd } from "../node/plexusd.ts";
 import { startAgent } from "../node/shim/agent.ts";
 import type { Boot } from "../world/ground.ts";
 import { Kernel, randomUuid } from "../world/kernel.ts";
+import type { Process } from "../world/schedule.ts";
 import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
@@ -12,20 +14,35 @@ const listUs = 30e6;
 /** Starts all that the history has besides the runtime and the kubelet. */
 export function startMachine(stage: Stage): void {
   startPlexusd(stage);
-  if (stage.scenario.hasAgent) keepAgent(stage);
+  if (stage.scenario.hasAgent) keep(stage, () => startAgent(stage.scenario.hotPlug));
+  if (stage.scenario.service !== undefined)
+    for (const replica of ["a", "b"]) keep(stage, () => startEndpoints(stage, replica));
   if (stage.scenario.others.mesh !== undefined) keepMeshAgent(stage, stage.scenario.others.mesh);
   if (stage.scenario.hasList) keepList(stage);
 }
 
-function keepAgent(stage: Stage): void {
+function keep(stage: Stage, start: () => Process): void {
   const { schedule, random } = stage.world;
-  startAgent(stage.scenario.hotPlug).onEnd(() => {
+  start().onEnd(() => {
     const again = (): void => {
-      if (stage.isOn) keepAgent(stage);
+      if (stage.isOn) keep(stage, start);
     };
     // The machine's start starts it after a power loss.
     if (stage.isOn) schedule.at(random.duration(1e6, 10e6), again, schedule.outside);
   });
+}
+
+function startEndpoints({ world, endpoints }: Stage, replica: string): Process {
+  // A container that is started again has the name of its pod, which the next pod has not.
+  const started = new Endpoints(`${replica}-${world.random.integer(1, 2)}`);
+  endpoints.add(started);
+  started.process.onEnd(() => endpoints.delete(started));
+  return started.process;
+}
+
+/** Ends all replicas by SIGTERM. */
+export function stopEndpoints({ endpoints }: Stage): void {
+  for (const each of endpoints) each.stop();
 }
 
 /** Starts it from its time on, until its time is over and it has ended cleanly. */

@@ -9,7 +9,7 @@ import { inProcess } from "../world/remote.ts";
 import type { Process } from "../world/schedule.ts";
 import { putDefinition } from "./definitions.ts";
 import type { Mischief } from "./draw/mischief.ts";
-import { startPlexusd, upgradePlexusd } from "./machine.ts";
+import { startPlexusd, stopEndpoints, upgradePlexusd } from "./machine.ts";
 import { mirrorOf } from "./mirror.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
@@ -202,6 +202,9 @@ function happenOnNode(stage: Stage, mischief: Mischief): void {
       break;
     case "plexusd upgrade":
       upgradePlexusd(stage);
+      break;
+    case "endpoints restart":
+      stopEndpoints(stage);
       break;
     case "call":
       call(stage.runtime, stage.scenario.runtime, mischief.command);

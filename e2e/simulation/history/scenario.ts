@@ -3,6 +3,7 @@ import { isGateway, type NetworkName, requestable } from "../node/networks.ts";
 import { Random } from "../world/random.ts";
 import { drawCrowd } from "./crowd.ts";
 import { drawEditMischief } from "./draw/edit-mischief.ts";
+import { drawEndpoints, type EndpointsScenario } from "./draw/endpoints.ts";
 import { drawKinds, drawMischief, type Mischief } from "./draw/mischief.ts";
 import { drawPluginMischief } from "./draw/plugins.ts";
 import { drawStatuses, type StatusScenario } from "./draw/statuses.ts";
@@ -32,6 +33,7 @@ export interface Scenario extends Pick<StatusScenario, "isStatic" | "changesStat
   readonly mischief: readonly Mischief[];
   readonly publishStatus: EngineConfig["publishStatus"];
   readonly others: Others;
+  readonly service: EndpointsScenario["service"];
 }
 
 export interface PodScenario {
@@ -111,9 +113,11 @@ export function drawScenario(seed: number): Scenario {
   const ofPlugins = drawPluginMischief(new Random(seed + 0.875 * 2 ** 32), {
     ...{ ...node, pods, isAlone },
   });
+  const shown = others.isLong ? [] : pods;
+  const endpoints = drawEndpoints(new Random(seed + 0.5625 * 2 ** 32), shown);
   const scenario = {
     ...statuses,
-    ...{ seed, ...node, pods, hotPlug, publishStatus, others },
+    ...{ seed, ...node, pods, hotPlug, publishStatus, others, service: endpoints.service },
     keepsCluster: hotPlug && new Random(seed + 0.4375 * 2 ** 32).chance(0.5),
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
     lingers: ofOthers.chance(0.7),
@@ -121,7 +125,7 @@ export function drawScenario(seed: number): Scenario {
     hasList: node.hasList || others.second?.isListed === true,
     mischief: [
       ...[...mischief, ...others.mischief, ...ofEdit],
-      ...[...statuses.mischief, ...ofPlugins],
+      ...[...statuses.mischief, ...ofPlugins, ...endpoints.mischief],
     ],
   };
   return { ...scenario, ...drawCrowd(new Random(seed + 0.625 * 2 ** 32)) };

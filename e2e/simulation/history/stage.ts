@@ -1,4 +1,5 @@
 import type { ApiServer } from "../api/api-server.ts";
+import type { Endpoints } from "../node/endpoints.ts";
 import type { Kubelet } from "../node/kubelet.ts";
 import type { MeshAgent } from "../node/mesh-agent.ts";
 import type { NetworkName } from "../node/networks.ts";
@@ -39,6 +40,8 @@ export interface Stage {
   readonly second: Side | undefined;
   /** The running plexusd; undefined while none is. */
   plexusd: Plexusd | undefined;
+  /** The running replicas of `plexusctl endpoints`. */
+  readonly endpoints: Set<Endpoints>;
   /** The running agent of a service mesh. */
   meshAgent: MeshAgent | undefined;
   /** Whether the agent has ended cleanly, for good. */

@@ -2,12 +2,17 @@ import { anyDestination, type IpFamily } from "#lib/ip.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { gatewayOf } from "../world/leases.ts";
 
+/** Plugins that have addresses allocated. */
+const withIpam = new Set(["ptp", "bridge", "host-device", "sriov"]);
+
 /** Plugins with what they need of an own network configuration. */
 function plugin(type: string, network: NetworkName): JsonObject {
   if (type === "portmap") return { type, capabilities: { portMappings: true } };
-  if (["ptp", "bridge", "host-device", "sriov"].includes(type))
-    return { type, ipam: ipam(network) };
-  return { type };
+  return withIpam.has(type) ? { type, ipam: ipam(network) } : { type };
+}
+
+export function hasAddresses(network: NetworkName): boolean {
+  return networks[network].some((type) => withIpam.has(type));
 }
 
 function ipam(network: NetworkName): JsonObject {

@@ -102,7 +102,8 @@ function withPrimary(defaultNetwork: NetworkName): string {
 const leftOut =
   /^(the sockets|the configuration and credentials|the kept definitions|the sweep of device|the search for definitions|the removal of the start-up)/;
 
-const logger: Logger = {
+/** Of all that a history runs of Plexus. */
+export const logger: Logger = {
   ...noLogger,
   warn: (fields, message) => {
     world().note(() => `log: ${message} ${shown(fields)}`);

@@ -58,6 +58,8 @@ export type Mischief =
   | { readonly kind: "plexusd restart"; readonly atMs: number }
   /** The next plexusd starts while this one ends. */
   | { readonly kind: "plexusd upgrade"; readonly atMs: number }
+  /** Of all replicas of `plexusctl endpoints`, as in a rollout. */
+  | { readonly kind: "endpoints restart"; readonly atMs: number }
   | { readonly kind: "call"; readonly atMs: number; readonly command: RuntimeCommand }
   /** Of the second runtime. */
   | { readonly kind: "second call"; readonly atMs: number; readonly command: RuntimeCommand }
@@ -87,7 +89,9 @@ interface Window {
 
 /** Processes by the first word of their names, and how many events each pod brings them. */
 const victims = { plexusd: 45, shim: 22, runtime: 8, delegate: 16, agent: 6 } as const;
-type Victim = keyof typeof victims;
+type NodeVictim = keyof typeof victims;
+/** Those of endpoints are drawn by endpoints.ts. */
+type Victim = NodeVictim | "endpoints";
 /** The events that each pod brings all processes. */
 const podEvents = 110;
 
@@ -126,7 +130,7 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, OutageOutcome>, number>>
   old: 1,
 };
 
-/** Others are drawn by others.ts, edit-mischief.ts, statuses.ts and crowd.ts. */
+/** Others are drawn by others.ts, edit-mischief.ts, statuses.ts, endpoints.ts and crowd.ts. */
 type Kinds = Readonly<Record<Exclude<Mischief["kind"], OthersKind>, number>>;
 type OthersKind =
   | "definition mistyped"
@@ -141,7 +145,8 @@ type OthersKind =
   | "second call"
   | "foreign status"
   | "new mirror"
-  | "API busy";
+  | "API busy"
+  | "endpoints restart";
 
 const kinds: Kinds = {
   delegate: 12,
@@ -240,18 +245,18 @@ export function drawMischief(random: Random, among: Kinds, node: Node): Mischief
   }
 }
 
-function drawVictim(random: Random, { hasAgent }: Node): Victim {
-  const names = Object.keys(victims) as Victim[];
+function drawVictim(random: Random, { hasAgent }: Node): NodeVictim {
+  const names = Object.keys(victims) as NodeVictim[];
   return random.pick(hasAgent ? names : names.filter((name) => name !== "agent"));
 }
 
-function drawStop(random: Random, of: Victim, node: Node): Mischief {
+function drawStop(random: Random, of: NodeVictim, node: Node): Mischief {
   const forMs = random.duration(1000, of === "plexusd" ? 600_000 : 8000);
   return { kind: "stop", ...drawMoment(random, of, node), forMs };
 }
 
 /** A moment that most histories with so many pods reach. */
-function drawMoment<Of extends Victim | undefined>(
+function drawMoment<Of extends NodeVictim | undefined>(
   random: Random,
   of: Of,
   node: Node,
