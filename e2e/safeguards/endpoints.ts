@@ -3,9 +3,10 @@ import type { Mutation } from "./mutation.ts";
 /** Without each of these, EndpointSlices are not what they should be. */
 export const endpointsMutations: readonly Mutation[] = [
   {
-    name: "a namespace whose slices were not written is compared again",
-    file: "src/endpoints/controller.ts",
-    find: "    setTimeout(() => this.#changed.add(namespace), Math.max(retryMs, error.retryAfterMs)).unref();\n",
+    name: "a lease that is not renewed expires",
+    file: "src/endpoints/lease.ts",
+    find: "now - this.#seen.at > times.expiryMs",
+    replace: "this.#seen.at < 0",
     properties: ["endpoints eventually"],
   },
 ];
