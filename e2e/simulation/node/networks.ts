@@ -11,6 +11,7 @@ function plugin(type: string, network: NetworkName): JsonObject {
   return withIpam.has(type) ? { type, ipam: ipam(network) } : { type };
 }
 
+/** Whether a plugin of the network has addresses allocated. */
 export function hasAddresses(network: NetworkName): boolean {
   return networks[network].some((type) => withIpam.has(type));
 }
