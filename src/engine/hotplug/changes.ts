@@ -54,7 +54,7 @@ export function networkChanges(
   const mayStay = [...intact, ...others].filter((each) => !each.deviceCount || isFree(each));
   const groups = Map.groupBy(mayStay, elementOf);
   const groupOf = (one?: RecordedAttachment) => (one && groups.get(elementOf(one))) ?? [];
-  const firsts = mayStay.filter((each) => groupOf(each)[0] === each);
+  const firsts = [...groups.values()].flatMap(([first]) => first ?? []);
   const kept = paired(selections, firsts, [
     (selection, each) => selection.ifName !== undefined && isFit(selection, each),
     (selection, each) => isFree(each) && isSameElement(each, selection),
