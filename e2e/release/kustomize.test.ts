@@ -152,10 +152,10 @@ test("overlay openshift puts everything into its own namespace, and the policies
   for (const { spec } of all.filter(({ kind }) => kind === "ValidatingAdmissionPolicy")) {
     expect(spec.matchConditions[0].expression).toContain(`'${account}'`);
   }
-  const uninstaller = "system:serviceaccount:plexus:plexus-uninstall";
-  expect(byKind("SecurityContextConstraints", all)).toMatchObject({
-    users: [account, uninstaller],
-  });
+  const others = ["plexus-uninstall", "plexus-endpoints"].map(
+    (name) => `system:serviceaccount:plexus:${name}`,
+  );
+  expect(byKind("SecurityContextConstraints", all)).toMatchObject({ users: [account, ...others] });
   for (const kind of ["ClusterRoleBinding", "RoleBinding"]) {
     expect(byKind(kind, all).subjects).toMatchObject([{ namespace: "plexus" }]);
   }
