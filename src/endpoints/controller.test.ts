@@ -133,7 +133,7 @@ test("a write that fails is repeated, and holds no other Service up", async ({ a
   expect(addresses(api)).toEqual(one);
 });
 
-test("a slice that is refused, or a write that hangs, keeps nobody else's dead pod", async ({
+test("a slice that is refused, or a write that hangs, keeps no other dead pod", async ({
   api,
   start,
 }) => {
