@@ -159,7 +159,7 @@ test("a slice that is refused, or a write that hangs, keeps no other dead pod", 
   await eventually(() => expect(addresses(api, "web")).toEqual([]));
 });
 
-const forged = [{ name: "default/red", ips: [{ toString: 1 }] }];
+const forged = [{ name: "default/red", ips: [{ toString: 1 }] }, { name: { toString: 1 } }];
 
 test.for([
   ["starts", "before"],

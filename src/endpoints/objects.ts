@@ -31,13 +31,12 @@ export function networkPodOf(object: unknown) {
   };
 }
 
-/** By network. An address of another kind would make a whole slice invalid. */
-function addressesIn(status: string): ReadonlyMap<string, ReadonlySet<string>> {
-  const found = new Map<string, Set<string>>();
+/** By network, whatever users write there. An address of another kind would make a whole slice invalid. */
+function addressesIn(status: string): ReadonlyMap<unknown, ReadonlySet<string>> {
+  const found = new Map<unknown, Set<string>>();
   for (const { name, ips = [] } of statusEntries(status)) {
-    const network = String(name);
-    const own = found.get(network) ?? new Set();
-    found.set(network, own);
+    const own = found.get(name) ?? new Set();
+    found.set(name, own);
     for (const ip of [ips].flat()) {
       const address = typeof ip === "string" ? tryParseReachableIp(ip) : undefined;
       if (address !== undefined && own.size < addressesMax) own.add(address);

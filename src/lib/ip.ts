@@ -43,7 +43,7 @@ export function tryParseIp(text: string): string | undefined {
 
 const notOfOneHost = ["unspecified", "loopback", "linkLocal", "multicast", "broadcast"];
 
-/** As {@link tryParseIp}, but undefined for addresses by which no other host reaches this one. */
+/** As {@link tryParseIp}, but undefined for an address that other hosts cannot reach. */
 export function tryParseReachableIp(text: string): string | undefined {
   const ip = tryParseIp(text);
   return ip === undefined || notOfOneHost.includes(ipaddr.parse(ip).range()) ? undefined : ip;

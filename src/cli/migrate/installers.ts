@@ -69,7 +69,7 @@ export function installerNotes(object: JsonObject): MigrationNote[] {
   return installer?.hasMultus(object) === true ? [note([kind, name], installer.remedy(name))] : [];
 }
 
-/** Labels and annotations by which Flux and Argo CD name the object that has an object applied. */
+/** Labels and annotations that Flux and Argo CD set. Each names the object that has this one applied. */
 const gitOpsMarks = new Map([
   ["helm.toolkit.fluxcd.io/name", "HelmRelease"],
   ["kustomize.toolkit.fluxcd.io/name", "Kustomization"],
@@ -79,9 +79,12 @@ const gitOpsMarks = new Map([
 /** Notes for what restores a DaemonSet of Multus: the objects of operators, Flux and Argo CD, and its Helm release. */
 export function ownerNotes({ metadata }: JsonObject): MigrationNote[] {
   const { ownerReferences, labels, annotations, namespace } = objectOf(metadata);
-  const marks = Object.entries({ ...objectOf(labels), ...objectOf(annotations) }).flatMap(
+  const marks = Object.entries({ ...objectOf(labels), ...objectOf(annotations) }).map(
     // Argo CD's value is `APPLICATION:GROUP/KIND:NAMESPACE/NAME`.
-    ([mark, value]) => ({ kind: gitOpsMarks.get(mark), name: String(value).split(":", 1)[0] }),
+    ([mark, value]) => ({
+      kind: gitOpsMarks.get(mark),
+      name: typeof value === "string" ? value.split(":", 1)[0] : value,
+    }),
   );
   const owners = [...objectsOf(ownerReferences), ...marks.filter(({ kind }) => kind)].map(
     ({ kind, name }) =>

@@ -22,7 +22,7 @@ export interface NetworkSelection {
   /** Selects the device of a claim of the pod: the key `dev.plexus.resourceClaim`. */
   readonly resourceClaim?: ClaimSelection;
   readonly ipamClaimReference?: string;
-  /** The ID of the device, if any, of an interface that it had and gets again. Absent for all. */
+  /** Of an interface that the pod had and gets again: its device's ID, or an empty text. */
   readonly formerDevice?: string;
   /** The element's position in the annotation, from 1. */
   readonly position: number;
