@@ -8,6 +8,7 @@ import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { bootClockMs } from "#lib/boot-clock.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { AttachmentPolicy } from "#npwg/attachment-policy.ts";
 import { FileRecordStore } from "#records/file-store.ts";
 import { CallServer } from "#serving/call-server.ts";
 import { Housekeeping, socketsTask } from "#serving/housekeeping.ts";
@@ -39,6 +40,8 @@ export interface DockerOptions {
   readonly confDir: string;
   /** A directory of definitions. Without it, networks are files or JSON. */
   readonly manifests?: string;
+  /** What networks may contain. @default anything */
+  readonly policy?: AttachmentPolicy;
   readonly capabilities: Capabilities;
   /** Prefix for dockerd's paths of network namespaces, if mounted elsewhere; otherwise "". */
   readonly sandboxRoot: string;
@@ -50,7 +53,7 @@ export interface DockerOptions {
 
 /** Serves Docker until it is disposed of; containers keep their interfaces. @throws Error */
 export async function startDocker(options: DockerOptions): Promise<AsyncDisposable> {
-  const { logger, stateDir, callSocket, confDir, pluginSocket, manifests } = options;
+  const { logger, stateDir, callSocket, confDir, pluginSocket, manifests, policy } = options;
   await using resources = new AsyncDisposableStack();
   resources.use(await lockStateDirectory(stateDir));
   // Apart from plexusd's: a container runtime's GC does not list Docker's containers. It keeps these.
@@ -63,7 +66,7 @@ export async function startDocker(options: DockerOptions): Promise<AsyncDisposab
   resources.defer(() => calls.drain());
   const networks = new Networks(
     await JsonFiles.open({ dir: join(stateDir, "networks"), schema: networkSchema, logger }),
-    { ...omitUndefined({ manifests }), confDir, confFiles: new HostConfFiles(), logger },
+    { ...omitUndefined({ manifests, policy }), confDir, confFiles: new HostConfFiles(), logger },
   );
   const opened = { networks, records, recordsDir, bootId };
   const { endpoints, forgotten } = await openEndpoints(options, opened);

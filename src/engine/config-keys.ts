@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { limits } from "#cni/limits.ts";
 import { isPlainName } from "#cni/names.ts";
 import { dnsLabelProblem } from "#lib/dns-name.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -57,6 +58,33 @@ function splitAtCommas(list: string): readonly string[] {
 const markerResource = () =>
   z.string().regex(/^[^/*\s]+\/[^*\s]*\*?$/, {
     error: "must be a resource (DOMAIN/NAME), or the beginning of one with / and a final *",
+  });
+
+/** The name of a definition in `plexusNamespace`, or of a network in `confDir`. */
+const networkName = () =>
+  z.string().refine(isPlainName, { error: "must be the name of a network" });
+
+const attachmentPolicy = () =>
+  z.union([z.enum(["trusted", "restricted"]), z.array(networkName()).readonly()], {
+    error: "must be trusted, restricted, or a list of the types of plugins",
+  });
+
+const namespacePattern = () =>
+  z.string().regex(/^(?:[a-z0-9][-a-z0-9]*)?\*?$/, {
+    error: "must be the name of a namespace, or the beginning of one with a final *",
+  });
+
+const namespaceRule = () =>
+  z.strictObject({
+    name: nonEmptyText(),
+    namespaces: z.array(namespacePattern().min(1)).min(1).readonly(),
+    attachmentPolicy: attachmentPolicy().exactOptional(),
+    clusterNetwork: networkName().exactOptional(),
+    defaultNetworks: z
+      .array(networkName())
+      .max(limits.networks.max - 1)
+      .readonly()
+      .exactOptional(),
   });
 
 export const clusterRangesMax = 64;
@@ -197,6 +225,18 @@ export function withoutFormerKeys(values: JsonObject): JsonObject {
 /** The keys of the engine: {@link networkKeys}, and what only plexusd's file can say. */
 export const engineKeys = {
   ...networkKeys,
+  attachmentPolicy: {
+    schema: attachmentPolicy,
+    default: "trusted",
+    description:
+      "What definitions outside `plexusNamespace` [may contain](tenants.md#what-definitions-may-contain): anything (`trusted`), or only what cannot harm the node (`restricted`); a list names the types of plugins for `restricted`.",
+  },
+  byNamespace: {
+    schema: () => z.array(namespaceRule()).readonly(),
+    default: [],
+    description:
+      "[Rules for namespaces](tenants.md#rules-for-namespaces), each with a `name` and `namespaces` (names, or beginnings with a final `*`): the `attachmentPolicy` of definitions there, and `clusterNetwork` and `defaultNetworks` of pods there. Of each of the three, the first rule that has it counts.",
+  },
   delegateTimeoutMs: {
     schema: budget,
     default: 60_000,

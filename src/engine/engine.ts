@@ -44,6 +44,7 @@ import type { RecordKey } from "#lib/files/state-files.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { answerOf, logCall } from "./call-log.ts";
 import { configForCall, type EngineConfig } from "./config.ts";
+import { configOfNamespace } from "./namespace-rules.ts";
 
 /** How long one call may work on a leftover of another sandbox. */
 const callBudgetMs = 5000;
@@ -123,7 +124,10 @@ export class Engine {
     // An error of CNI's reference skeleton. DEL ignores it: nothing there can be detached.
     if (request.command === "ADD" && netnsState === "own") throw sameNetnsError();
     return callContext(this.#deps, tools, {
-      config: this.#config(request.command, request.conf.raw, logger),
+      config: configOfNamespace(
+        this.#config(request.command, request.conf.raw, logger),
+        call.pod?.namespace,
+      ),
       logger,
       netnsState,
       netnsProcess: call.netnsProcess,

@@ -306,3 +306,28 @@ test.for<[string, Partial<Script>]>([
   expect(await kube.source.lookUpProblem?.()).toMatch(/^cannot read \/api.* from the API server/);
   expect(kube.source.notReadyReason()).toBeUndefined();
 });
+
+test("namespaceMatches() has the API server compare labels, once for calls at the same time", async ({
+  api,
+  kube,
+}) => {
+  const when = { when: isList("namespaces"), answer: 200 };
+  const labels = (namespace: string, selector: string) =>
+    kube.source.namespaceMatches(namespace, selector);
+  api.script({ ...when, body: { items: [{ metadata: { name: "shop" } }] } });
+  expect(await Promise.all([labels("shop", "a in (b)"), labels("shop", "a in (b)")])).toEqual([
+    true,
+    true,
+  ]);
+  const asked = api.seen.filter(isList("namespaces"));
+  expect(asked.map(({ query }) => Object.fromEntries(query))).toEqual([
+    { fieldSelector: "metadata.name=shop", labelSelector: "a in (b)" },
+  ]);
+  api.script({ ...when, body: { items: [] } });
+  expect(await labels("shop", "c=d")).toBe(false);
+  api.script({ ...when, answer: 400, body: { message: "unable to parse requirement" } });
+  await expect(labels("shop", "=")).rejects.toMatchObject({
+    code: 11,
+    message: expect.stringMatching(/selector "=" .*unable to parse requirement/),
+  });
+});

@@ -8,7 +8,7 @@ import type {
 import { apiPaths, type ObjectName } from "#kube/api/paths.ts";
 import type { WatchCache } from "#kube/watch/watch-cache.ts";
 import { errorMessage } from "#lib/error-message.ts";
-import type { JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectsOf, quoteValue } from "#lib/json.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import { nodeNameOf, runtimeUid } from "#npwg/object-meta.ts";
 import { ApiClusterRanges } from "./cluster-ranges.ts";
@@ -89,6 +89,19 @@ export class ApiClusterSource implements ClusterSource {
   *knownNads(): Iterable<NetworkAttachmentDefinition> {
     yield* this.#options.nads.values();
     yield* this.#options.kept?.missing() ?? [];
+  }
+
+  /** @throws CniError 11 when the API server does not answer in time */
+  async namespaceMatches(
+    namespace: string,
+    labelSelector: string,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<boolean> {
+    const object = `the labels of namespace ${namespace} for the selector ${quoteValue(labelSelector)}`;
+    const query = { fieldSelector: `metadata.name=${namespace}`, labelSelector };
+    const request = { object, path: apiPaths.namespaces, query, accept: metadataListOnly };
+    const list = await this.#options.live.get({ ...request, isShared: true }, signal);
+    return objectsOf(list?.items).length > 0;
   }
 
   clusterRanges({ signal }: { signal?: AbortSignal } = {}): Promise<ClusterRanges> {

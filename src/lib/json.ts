@@ -100,10 +100,13 @@ function quoted(text: string): string {
   return printable(JSON.stringify(text));
 }
 
+/** A key as Go compares it: without case, also of the two letters of Unicode that fold to ASCII. */
+export function foldKey(key: string): string {
+  return key.toUpperCase().toLowerCase();
+}
+
 /** The values of a key in any case, as Go's plugins read it; `name` is in lower case. */
 export function membersOf(value: Json | undefined, name: string): Json[] {
   if (!isJsonObject(value)) return [];
-  return Object.entries(value).flatMap(([key, member]) =>
-    key.toLowerCase() === name ? [member] : [],
-  );
+  return Object.entries(value).flatMap(([key, member]) => (foldKey(key) === name ? [member] : []));
 }

@@ -87,7 +87,9 @@ const table = {
   },
   101: {
     NetworkAccessDenied:
-      "move the definition into the pod's namespace or into one of globalNamespaces",
+      "move the definition into the pod's namespace or into one of globalNamespaces, or let its owner permit the pod's namespace by plexus.dev/allowed-namespaces",
+    DefinitionNotAllowed:
+      "change the definition as the message says, or attachmentPolicy in plexusd's configuration",
   },
   102: {
     TeardownIncomplete: "fix what the message names; the container runtime retries",

@@ -1,4 +1,16 @@
 import { CniError } from "#cni/error.ts";
+import type { ObjectMeta } from "./object-meta.ts";
+
+/** On definitions: the namespaces whose pods may use it, besides its own: names, or beginnings with a final `*`. */
+export const allowedNamespaces = "plexus.dev/allowed-namespaces";
+/** On definitions: a label selector for such namespaces. */
+export const allowedSelector = "plexus.dev/allowed-namespace-selector";
+
+/** The namespaces that a definition's owner permits to use it; without both, all. */
+export function permittedNamespaces({ annotations }: Pick<ObjectMeta, "annotations">) {
+  const names = annotations[allowedNamespaces]?.split(",").map((name) => name.trim());
+  return { names, selector: annotations[allowedSelector] };
+}
 
 /** The settings of namespace isolation. */
 export interface IsolationRules {

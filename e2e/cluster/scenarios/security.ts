@@ -51,6 +51,7 @@ const allowed: readonly Access[] = [
   { verb: "get", ...ownCrd },
   { verb: "list", resource: "servicecidrs", group: "networking.k8s.io" },
   { verb: "get", resource: "nodes" },
+  { verb: "list", resource: "namespaces" },
   { verb: "get", ...ownDaemonSet },
   { verb: "watch", ...accounts, name: "plexusd" },
 ];
@@ -67,6 +68,7 @@ const refused: readonly Access[] = [
   { verb: "patch", resource: "resourceslices", group: "resource.k8s.io" },
   { verb: "get", resource: "configmaps" },
   { verb: "list", resource: "nodes" },
+  { verb: "patch", resource: "namespaces" },
   { verb: "patch", ...nads },
   { verb: "list", resource: "events" },
   { verb: "get", ...crds, name: "pods.example.com" },

@@ -4,6 +4,7 @@ import process from "node:process";
 import { command, ExitCode } from "#cli/command.ts";
 import { choiceFlag, commonFlags, textFlag, wholeSeconds } from "#cli/flags.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
+import { restrictedPlugins } from "#npwg/attachment-policy.ts";
 import { servingPartsMs } from "#serving/life.ts";
 import { createLogger } from "#serving/logger.ts";
 
@@ -14,6 +15,10 @@ export const dockerCommand = command({
 mount namespaces of dockerd; see docs/user/docker.md.`,
   flags: {
     manifests: textFlag("DIR", "NetworkAttachmentDefinitions in YAML"),
+    "attachment-policy": choiceFlag(["trusted", "restricted"], {
+      help: "what networks may contain that are not files of --conf-dir",
+      fallback: "trusted",
+    }),
     "conf-dir": textFlag("DIR", "CNI configurations by name", defaultPaths.confDir),
     "bin-dir": textFlag(
       "DIR[:DIR]",
@@ -63,6 +68,9 @@ mount namespaces of dockerd; see docs/user/docker.md.`,
     const { startDocker } = await import("#docker/start.ts");
     await using _driver = await startDocker({
       ...(flags.manifests !== "" && { manifests: flags.manifests }),
+      ...(flags["attachment-policy"] === "restricted" && {
+        policy: { rule: "--attachment-policy restricted", plugins: restrictedPlugins },
+      }),
       pluginSocket: flags["plugin-socket"],
       callSocket: flags["call-socket"],
       stateDir: flags["state-dir"],

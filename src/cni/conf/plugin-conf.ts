@@ -1,7 +1,7 @@
 import { readDocument, readJsonObject } from "#cni/document.ts";
 import { isPlainName } from "#cni/names.ts";
 import { validAttachmentsKeys } from "#cni/valid-attachments.ts";
-import { type Json, type JsonObject, membersOf, quoteValue } from "#lib/json.ts";
+import { foldKey, type Json, type JsonObject, membersOf, quoteValue } from "#lib/json.ts";
 import { withValue } from "#lib/parsing/document-error.ts";
 import type { FieldReader } from "#lib/parsing/field-reader.ts";
 
@@ -19,8 +19,13 @@ const knownKeys = new Map(
     ...["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"],
     ...["plugins", "type", "capabilities", "ipam", "dns", "args", "runtimeConfig", "prevResult"],
     ...validAttachmentsKeys,
-  ].map((key) => [key.toLowerCase(), key]),
+  ].map((key) => [foldKey(key), key]),
 );
+
+/** How CNI spells a key; undefined if it is none of CNI's. */
+export function conventionalKey(key: string): string | undefined {
+  return knownKeys.get(foldKey(key));
+}
 
 /**
  * Spells the keys of CNI as CNI does, and keeps the last of several: plugins in Go read keys in any
@@ -28,9 +33,7 @@ const knownKeys = new Map(
  */
 export function spellKeys(written: JsonObject): JsonObject {
   const entries = Object.entries(written);
-  return Object.fromEntries(
-    entries.map(([key, value]) => [knownKeys.get(key.toLowerCase()) ?? key, value]),
-  );
+  return Object.fromEntries(entries.map(([key, value]) => [conventionalKey(key) ?? key, value]));
 }
 
 /** Reads one plugin's configuration. @throws CniError 6 for invalid JSON, 7 for wrong fields */

@@ -137,7 +137,7 @@ test("the pod's status has the log's end of a container that failed", () => {
   }
 });
 
-test("plexusd may only read pods, definitions, their CRD, claimed devices, its DaemonSet and its service account, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
+test("plexusd may only read pods, definitions, their CRD, claimed devices, namespaces, its DaemonSet and its service account, patch pod status and record events [S-200] [S-201] [S-210] [S-211]", () => {
   expect(byKind("ClusterRole", install).rules).toEqual([
     {
       apiGroups: ["k8s.cni.cncf.io"],
@@ -157,6 +157,7 @@ test("plexusd may only read pods, definitions, their CRD, claimed devices, its D
     { apiGroups: ["resource.k8s.io"], resources: ["resourceslices"], verbs: ["list"] },
     { apiGroups: ["networking.k8s.io"], resources: ["servicecidrs"], verbs: ["list"] },
     { apiGroups: [""], resources: ["nodes"], verbs: ["get"] },
+    { apiGroups: [""], resources: ["namespaces"], verbs: ["list"] },
   ]);
   const { name } = byKind("DaemonSet", install).metadata;
   expect(byKind("Role", install).rules).toEqual([

@@ -1,4 +1,4 @@
-import { type NetConfList, parseNetConfList } from "#cni/conf/conf.ts";
+import { type NetConfList, parseNetConfList, toJson } from "#cni/conf/conf.ts";
 import { loadNetworkByName, loadNetworkFile } from "#cni/conf/load.ts";
 import { parseJson } from "#cni/document.ts";
 import { checkTextLimit, limits } from "#cni/limits.ts";
@@ -7,6 +7,7 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { readTextFile } from "#lib/files/read-file.ts";
 import { ManifestDirectory } from "#manifests/directory-source.ts";
 import { parseManifestFile } from "#manifests/documents.ts";
+import { type AttachmentPolicy, checkAttachmentPolicy } from "#npwg/attachment-policy.ts";
 import { checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 
@@ -14,6 +15,8 @@ import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
 export interface NetworkSources {
   /** The driver's directory of definitions, if it has one. */
   readonly manifests?: string;
+  /** What networks may contain that are not files of `confDir`. @default anything */
+  readonly policy?: AttachmentPolicy;
   readonly confDir: string;
   readonly confFiles: ConfFiles;
   readonly logger: Logger;
@@ -24,6 +27,8 @@ export interface ResolvedConf {
   /** `namespace/name` of the definition, or the CNI name. */
   readonly displayName: string;
   readonly list: NetConfList;
+  /** The text of the configuration; absent for a file of `confDir`. */
+  readonly text?: string;
 }
 
 const defaultNamespace = "default";
@@ -39,13 +44,18 @@ export async function resolveNetwork(
 ): Promise<ResolvedConf> {
   const found = await find(network, sources);
   checkNotMetaPlugin(found.list, found.displayName);
+  const { list, text } = found;
+  if (sources.policy && text) checkAttachmentPolicy(list, text, sources.policy);
   return found;
 }
 
 async function find(network: string, sources: NetworkSources): Promise<ResolvedConf> {
   if (network.trimStart().startsWith("{")) return inlineNetwork(network);
   if (/^\/.*\.ya?ml$/.test(network)) return networkOfManifest(network, sources);
-  if (network.startsWith("/")) return named(await loadNetworkFile(network, loading(sources)));
+  if (network.startsWith("/")) {
+    const list = await loadNetworkFile(network, loading(sources));
+    return { ...named(list), text: JSON.stringify(toJson(list)) };
+  }
   return networkByName(network, sources);
 }
 
@@ -57,7 +67,7 @@ function inlineNetwork(text: string): ResolvedConf {
   const source = "-o plexus.network";
   checkTextLimit(limits.conf, text, source);
   const json = parseJson(text, source, "InvalidNetworkConfig");
-  return named(parseNetConfList(json, { source }));
+  return { ...named(parseNetConfList(json, { source })), text };
 }
 
 async function networkOfManifest(path: string, sources: NetworkSources): Promise<ResolvedConf> {
@@ -87,7 +97,7 @@ async function networkOfNad(
   sources: NetworkSources,
 ): Promise<ResolvedConf> {
   const list = await nadConf(nad, (name) => loadByName(name, sources));
-  return { displayName: `${nad.namespace}/${nad.name}`, list };
+  return { displayName: `${nad.namespace}/${nad.name}`, list, text: nad.config?.trim() ?? "" };
 }
 
 function loadByName(name: string, sources: NetworkSources): Promise<NetConfList> {

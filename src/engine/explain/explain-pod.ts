@@ -7,6 +7,7 @@ import { mayHotPlug } from "#engine/hotplug/desired-networks.ts";
 import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { type NodeView, nodeContext } from "#engine/inventory/inventory.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
+import { configOfNamespace } from "#engine/namespace-rules.ts";
 import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { recordsOf } from "#engine/ports/records.ts";
@@ -164,5 +165,7 @@ async function networksOf(
   of: ExplainOptions & AttachedBefore & { readonly pod: PodState },
 ): Promise<Pick<Explanation, "networks" | "problems">> {
   const attached = await attachedTo(deps, of.pod, of);
-  return explainNetworks(nodeContext(deps, of), { ...of, attached });
+  const ctx = nodeContext(deps, of);
+  const config = configOfNamespace(ctx.config, of.pod.namespace);
+  return explainNetworks({ ...ctx, config }, { ...of, attached });
 }

@@ -8,6 +8,7 @@ import { FakeDevices } from "#engine/testing/fake-devices.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { type Reason, reasonRow } from "#lib/reasons.ts";
+import { allowedNamespaces, allowedSelector } from "#npwg/isolation.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import type { Explanation } from "./explanation.ts";
 
@@ -68,6 +69,11 @@ function failing(reason: Reason): FakeDevices {
 const addDefault = ({ source }: EngineLab): void =>
   source.addNad("kube-system/net-d", network("net-d", "ptp"));
 
+const permitting =
+  (annotations: Record<string, string>) =>
+  ({ source }: EngineLab): void =>
+    source.addNad("other/net-a", network("net-a", "macvlan"), annotations);
+
 const config = (keys: Partial<EngineConfig>): Refusal => ({ config: keys });
 const delegates = (...list: JsonObject[]): Refusal => ({ conf: { delegates: list } });
 const clusterNetwork = (name: string, keys: JsonObject = {}): Refusal => ({
@@ -112,6 +118,29 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
       annotation: '[{"name":"net-a","default-route":["10.1.0.1"]}]',
       prepare: addDefault,
       says: "both eth0 and net1 are to have the IPv4 default route; only one attachment can",
+    },
+  },
+  DefinitionNotAllowed: {
+    "a plugin that attachmentPolicy does not permit": {
+      ...config({ attachmentPolicy: "restricted" }),
+      net: network("net-a", "macvlan", "portmap"),
+      says: 'attachmentPolicy does not permit this definition: plugins[1].type: "portmap" is not',
+    },
+    "an argument of the pod that is a path of the node": {
+      ...config({ attachmentPolicy: "restricted" }),
+      annotation: '[{"name":"net-a","cni-args":{"dir":"/etc"}}]',
+      says: 'args.cni.dir: "/etc" is a path on the node',
+    },
+    "a plugin that a rule for the namespace does not list": {
+      ...config({
+        byNamespace: [{ name: "tenants", namespaces: ["def*"], attachmentPolicy: ["bridge"] }],
+      }),
+      says: 'attachmentPolicy of byNamespace "tenants" does not permit this definition: plugins[0]',
+    },
+    "a default network that only the pod names": {
+      ...config({ attachmentPolicy: ["macvlan"] }),
+      override: "other/net-d",
+      prepare: ({ source }) => source.addNad("other/net-d", network("net-d", "ptp")),
     },
   },
   DeviceNotAllocated: {
@@ -229,6 +258,25 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "another namespace for the second of two": { ...isolated, annotation: "net-a,other/net-a" },
     "a default network of another namespace": { ...isolated, override: "other/net-a" },
     "a default network without a namespace": { ...isolated, override: "net-a" },
+    "a definition that permits other namespaces": {
+      annotation: "other/net-a",
+      prepare: permitting({ [allowedNamespaces]: "a, defaul, default-*" }),
+      says: 'which permits plexus.dev/allowed-namespaces: "a,defaul,default-*"',
+    },
+    "a definition that permits none": {
+      override: "other/net-a",
+      prepare: permitting({ [allowedNamespaces]: "" }),
+    },
+    "a definition whose selector does not match": {
+      annotation: "other/net-a",
+      prepare: permitting({ [allowedSelector]: "team=blue" }),
+      says: 'which permits plexus.dev/allowed-namespace-selector: "team=blue"',
+    },
+    "a permitted namespace with isolation": {
+      ...isolated,
+      annotation: "other/net-a",
+      prepare: permitting({ [allowedNamespaces]: "default" }),
+    },
   },
   OverLimit: {
     "too many networks": { annotation: times(32), says: "the pod has 33 networks" },

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { CniError } from "#cni/error.ts";
+import type { EngineConfig } from "#engine/config.ts";
 import { teardownPlan } from "#engine/del/planned-dels.ts";
 import { noSandboxHosts } from "#engine/ports/empty-ports.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
@@ -239,13 +240,24 @@ interface Rejection {
   readonly why: string;
   readonly to: string;
   readonly event: RegExp;
-  readonly namespaceIsolation?: boolean;
+  readonly config?: Partial<EngineConfig>;
 }
 
 const rejections: readonly Rejection[] = [
   { why: "is no JSON", to: '[{"name":"b"]', event: /not valid JSON/ },
   { why: "has an invalid value", to: '[{"name":"b","mac":"zz"}]', event: /element 1, key "mac"/ },
-  { why: "names a forbidden one", to: "b,other/a", event: /other\/a/, namespaceIsolation: true },
+  {
+    why: "names a forbidden one",
+    to: "b,other/a",
+    event: /other\/a/,
+    config: { namespaceIsolation: true },
+  },
+  {
+    why: "names one that attachmentPolicy does not permit",
+    to: "b,sriov",
+    event: /attachmentPolicy does not permit .* "sriov" is not one of/,
+    config: { attachmentPolicy: "restricted" },
+  },
   { why: "needs a device", to: "b,sriov", event: /default\/sriov.*vendor.example\/vf/ },
   {
     why: "asks for the default route",
@@ -256,8 +268,8 @@ const rejections: readonly Rejection[] = [
 
 test.each(rejections)(
   "hotPlug() unplugs nothing for an annotation that $why, and says so once [H-13] [H-30] [H-31] [H-37] [S-307]",
-  async ({ to, event, namespaceIsolation = false }) => {
-    const pod = await hotPlugLab("a", {}, { config: { namespaceIsolation } });
+  async ({ to, event, config = {} }) => {
+    const pod = await hotPlugLab("a", {}, { config });
     const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
     pod.lab.source.addNad("default/sriov", network("net-s", "sriov"), resource);
     pod.lab.source.addNad("other/a", network("net-o", "bridge"));

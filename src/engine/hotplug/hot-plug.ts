@@ -2,6 +2,7 @@ import { asCniError, CniError } from "#cni/error.ts";
 import { sandboxFields } from "#engine/call/call-context.ts";
 import { notAttachedGraceMs } from "#engine/check/not-attached.ts";
 import { configForCall, type EngineConfig } from "#engine/config.ts";
+import { configOfNamespace } from "#engine/namespace-rules.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { SandboxUnavailableError } from "#engine/ports/sandbox-hosts.ts";
@@ -70,7 +71,8 @@ export class HotPlug {
       found.push(...left.map(notUnplugged));
       return settled;
     }
-    const config = configForCall(deps.config(), await options.conf());
+    const ofNode = configForCall(deps.config(), await options.conf());
+    const config = configOfNamespace(ofNode, watched.namespace);
     const mayBeUnchanged = record !== undefined && options.refreshed === undefined;
     if (mayBeUnchanged && isUnchanged(config, record, watched)) return settled;
     // A starting pod, or one that Plexus did not attach.

@@ -10,6 +10,7 @@ import { delegateList } from "#engine/delegate-list.ts";
 import { unseenPathHint } from "#engine/ports/host.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import type { JsonObject } from "#lib/json.ts";
+import { matchesPattern } from "#lib/name-pattern.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { canBeDefaultNetwork, checkNotMetaPlugin } from "#npwg/meta-plugins.ts";
 import { type NetworkAttachmentDefinition, nadConf } from "#npwg/nad.ts";
@@ -129,9 +130,8 @@ function deviceResource(
   { markerResources }: Pick<EngineConfig, "markerResources">,
 ): string | undefined {
   const resource = annotations[resourceNameAnnotation];
-  const isMarker = (pattern: string): boolean =>
-    resource === pattern ||
-    (pattern.endsWith("*") && resource?.startsWith(pattern.slice(0, -1)) === true);
+  if (resource === undefined) return undefined;
+  const isMarker = (pattern: string): boolean => matchesPattern(pattern, resource);
   return [ownMarkers, ...markerResources].some(isMarker) ? undefined : resource;
 }
 

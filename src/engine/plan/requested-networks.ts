@@ -1,10 +1,21 @@
 import { CniError } from "#cni/error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
+import { policyFor } from "#engine/namespace-rules.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
+import { quoteValue } from "#lib/json.ts";
+import { matchesPattern } from "#lib/name-pattern.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
-import { checkNamespaceAccess, mayUse } from "#npwg/isolation.ts";
+import { checkAttachmentPolicy } from "#npwg/attachment-policy.ts";
+import {
+  allowedNamespaces,
+  allowedSelector,
+  checkNamespaceAccess,
+  mayUse,
+  permittedNamespaces,
+} from "#npwg/isolation.ts";
+import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
 import {
   checkCapabilities,
   checkClaimReference,
@@ -126,7 +137,9 @@ async function resolveSelection(
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
   checkNamespaceAccess(pod.namespace, selection, ctx.config);
-  const network = await selectedNetwork(ctx, pod, selection);
+  const nad = await selectedDefinition(ctx, pod, selection);
+  await checkPermission(ctx, pod, nad);
+  const network = await networkOfSelection(ctx, nad, selection);
   if (ctx.config.strictness === "standard") {
     checkCapabilities(network.list, network.capabilityArgs, network.displayName);
     checkClaimReference(selection, network.displayName);
@@ -134,12 +147,56 @@ async function resolveSelection(
   return network;
 }
 
-/** The network of one selection as its definition is now, unchecked. @throws CniError 7, 11, 100 */
+/**
+ * Checks that the owner of a definition permits a pod to use it, as far as its annotations limit it.
+ * @throws CniError 101 when not, 11 when the labels of the pod's namespace cannot be read
+ */
+async function checkPermission(
+  { deps: { source }, signal }: CallContext,
+  { namespace }: PodName,
+  nad: NetworkAttachmentDefinition,
+): Promise<void> {
+  const { names, selector } = permittedNamespaces(nad);
+  if (namespace === nad.namespace || (names ?? selector) === undefined) return;
+  if (names?.some((each) => matchesPattern(each, namespace))) return;
+  if (selector && (await source?.namespaceMatches?.(namespace, selector, { signal }))) return;
+  const permitted = Object.entries({ [allowedNamespaces]: names, [allowedSelector]: selector })
+    .flatMap(([key, value]) => (value === undefined ? [] : `${key}: ${quoteValue(String(value))}`))
+    .join(" or ");
+  throw new CniError(
+    "NetworkAccessDenied",
+    `a pod of namespace "${namespace}" may not use network "${nad.namespace}/${nad.name}", which permits ${permitted}`,
+  );
+}
+
+/** The network of one selection as its definition is now; only its content is checked. @throws CniError 7, 11, 100, 101 */
 export async function selectedNetwork(
-  ctx: Parameters<typeof networkFromNad>[0],
+  ctx: CallContext,
   pod: PodName,
   selection: NetworkSelection,
 ): Promise<ResolvedNetwork> {
+  return networkOfSelection(ctx, await selectedDefinition(ctx, pod, selection), selection);
+}
+
+async function networkOfSelection(
+  ctx: CallContext,
+  nad: NetworkAttachmentDefinition,
+  selection: NetworkSelection,
+): Promise<ResolvedNetwork> {
+  const network = await networkFromNad(ctx, nad);
+  const list = withCniArgs(network.list, selection);
+  const policy = policyFor(ctx.config, nad.namespace);
+  // Without a configuration of its own, it names a file of the node.
+  if (policy !== undefined && nad.config?.trim()) checkAttachmentPolicy(list, nad.config, policy);
+  return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
+}
+
+/** @throws CniError 100 when there is none, 11 when that is not known */
+async function selectedDefinition(
+  ctx: CallContext,
+  pod: PodName,
+  selection: NetworkSelection,
+): Promise<NetworkAttachmentDefinition> {
   const { source, definitions = source } = ctx.deps;
   if (definitions === undefined) throw noSource(pod);
   const nad = await definitions.getNad(selection, { signal: ctx.signal });
@@ -148,9 +205,7 @@ export async function selectedNetwork(
     const message = `there is no NetworkAttachmentDefinition ${name}, which the pod asks for`;
     throw new CniError("NoNetworkFound", `${message}${meantNetwork(ctx, pod, selection)}`);
   }
-  const network = await networkFromNad(ctx, nad);
-  const list = withCniArgs(network.list, selection);
-  return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
+  return nad;
 }
 
 /**

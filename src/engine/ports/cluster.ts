@@ -77,6 +77,12 @@ export interface ClusterSource extends DefinitionSource {
     identity: CalledPod,
     options: { signal?: AbortSignal },
   ): Promise<JsonObject | undefined>;
+  /** Whether a namespace has labels that match a selector. @default false @throws CniError 11 */
+  namespaceMatches?(
+    namespace: string,
+    selector: string,
+    options: { signal?: AbortSignal },
+  ): Promise<boolean>;
   /** What the API says of the cluster's addresses. @default unknown @throws CniError 11 */
   clusterRanges?(options: { signal?: AbortSignal }): Promise<ClusterRanges | undefined>;
   /** Why pods cannot be resolved at the moment, for an operator; undefined when they can. */

@@ -18,6 +18,8 @@ export class FakeSource implements ClusterSource {
   readonly asked: string[] = [];
   notReady: string | undefined;
   ranges: ClusterRanges | undefined;
+  /** Namespaces by the selector that matches their labels. */
+  readonly labelled = new Map<string, readonly string[]>();
   /** Thrown by every question, when set. */
   failure: Error | undefined;
 
@@ -53,6 +55,11 @@ export class FakeSource implements ClusterSource {
     const pod = this.#pods.get(`${identity.namespace}/${identity.name}`);
     if (pod === undefined || identity.uid === undefined) return pod;
     return [pod.uid, runtimeUid(pod)].includes(identity.uid) ? pod : undefined;
+  }
+
+  async namespaceMatches(namespace: string, selector: string): Promise<boolean> {
+    if (this.failure !== undefined) throw this.failure;
+    return this.labelled.get(selector)?.includes(namespace) === true;
   }
 
   knownPod({ namespace, name }: PodName): Pod | undefined {

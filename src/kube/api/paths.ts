@@ -28,6 +28,7 @@ export const apiPaths = {
     `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`,
   lease: ({ namespace, name }: ObjectName): string =>
     `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`,
+  namespaces: "/api/v1/namespaces",
   node: (name: string): string => `/api/v1/nodes/${encodeURIComponent(name)}`,
 } as const;
 

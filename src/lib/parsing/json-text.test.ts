@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isJsonObject } from "#lib/json.ts";
-import { JsonTextError, parseJsonText } from "./json-text.ts";
+import { JsonTextError, keysOf, parseJsonText } from "./json-text.ts";
 
 test.each([
   ["", "unexpected end, expected a value at line 1, column 1"],
@@ -89,4 +89,19 @@ test("parseJsonText() handles strings with millions of escapes, complete or trun
   const escapes = "\\n".repeat(5_000_000);
   expect(parseJsonText(`"${escapes}"`)).toHaveLength(5_000_000);
   expect(() => parseJsonText(`"${escapes}`)).toThrow(JsonTextError);
+});
+
+test.each<[string, string[], string[]]>([
+  ['{"a":{"b":1,"a":"\\":\\""},"c":[{"b":2},{"b":3}]}', ["a", "b", "a", "c", "b", "b"], []],
+  ['{ "a" : 1, "b":{"a":2}, "A":3, "\\u0061":4 }', ["a", "b", "a", "A", "a"], ["A", "a"]],
+  [
+    '{"\u017fysctl":1,"sysctl":2,"\u212Aey":3,"key":4}',
+    ["\u017fysctl", "sysctl", "\u212Aey", "key"],
+    ["sysctl", "key"],
+  ],
+  ['[1,"a",{}]', [], []],
+])("keysOf(%s) are all keys, and those that their object has twice", (text, keys, repeated) => {
+  const found = [...keysOf(text)];
+  expect(found.map(({ key }) => key)).toEqual(keys);
+  expect(found.filter(({ isRepeated }) => isRepeated).map(({ key }) => key)).toEqual(repeated);
 });

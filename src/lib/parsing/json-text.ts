@@ -1,4 +1,4 @@
-import { canKeepDigits, isChanged, type Json, parseExactly } from "#lib/json.ts";
+import { canKeepDigits, foldKey, isChanged, type Json, parseExactly } from "#lib/json.ts";
 import { shortened } from "#lib/one-line.ts";
 
 /** Unusable JSON text; `line` and `column` count from 1 and point at the first wrong character. */
@@ -37,6 +37,25 @@ export function parseJsonText(text: string): Json {
   const problem = findProblem(text);
   if (problem === undefined) return value as Json;
   throw new JsonTextError(problem.reason, position(text, problem.offset));
+}
+
+/** The keys of valid JSON text in order, and whether their object has had them before, in any case. */
+export function* keysOf(text: string): Generator<{ key: string; isRepeated: boolean }> {
+  const open: Set<string>[] = [];
+  let last = "";
+  for (let offset = 0; offset < text.length; ) {
+    const token = tokenAt(text, offset);
+    if (token === "{") open.push(new Set());
+    if (token === "}") open.pop();
+    if (token === ":") {
+      const key = JSON.parse(last) as string;
+      const keys = open.at(-1);
+      yield { key, isRepeated: keys?.has(foldKey(key)) === true };
+      keys?.add(foldKey(key));
+    }
+    if (token.startsWith('"')) last = token;
+    offset += token.length || 1;
+  }
 }
 
 function isUsable(value: Json, depth: number): boolean {
