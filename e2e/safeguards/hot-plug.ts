@@ -3,6 +3,13 @@ import type { Mutation } from "./mutation.ts";
 /** Safeguards of changes of running pods. */
 export const hotPlugMutations: readonly Mutation[] = [
   {
+    name: "attachmentPolicy holds for running pods, too",
+    file: "src/engine/plan/requested-networks.ts",
+    find: "policy !== undefined &&",
+    replace: "false &&",
+    properties: ["permitted"],
+  },
+  {
     name: "the record names a network before it is plugged into a running pod",
     file: "src/engine/hotplug/change-networks.ts",
     find: "await record.updateAhead();",

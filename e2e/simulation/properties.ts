@@ -3,6 +3,7 @@ import { isMadeOnce } from "#engine/del/netns-path.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { statusChanged } from "./api/exchange.ts";
 import { CallTimes } from "./call-times.ts";
+import { forbiddenPlugin } from "./node/networks.ts";
 import type { CallEnd, Sandbox } from "./node/runtime.ts";
 import { hasRecord, hasUnusableRecord, isRecorded, recordProblem } from "./recorded.ts";
 import type { Attached } from "./world/attached.ts";
@@ -13,6 +14,7 @@ import { type Observer, world } from "./world/world.ts";
 const properties = {
   recorded: "No delegate attaches anything that is not recorded as attempted.",
   "detached at once": "After a DEL that succeeded, nothing of its sandbox is attached.",
+  permitted: "No delegate runs that attachmentPolicy does not permit.",
   durable: "The record of an ADD that succeeded survives any power loss.",
   "in the end": "A DEL succeeds once the cause of its failure is gone.",
   "ended at once":
@@ -145,6 +147,7 @@ export class Properties implements Observer {
   delegateStarted(call: DelegateCall, process: Process): void {
     const { command, id } = identityOf(call);
     if (id === "") return;
+    if (call.type === forbiddenPlugin) this.violate("permitted", `${command} of ${id}`);
     const watched = this.#watched(id);
     if (process.name.startsWith("child")) {
       this.#childStarted(process, id);

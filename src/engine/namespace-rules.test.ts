@@ -136,7 +136,7 @@ test.each<[why: string, annotations: Record<string, string>]>([
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });
 });
 
-test("a definition's own namespace needs no permission", async () => {
+test("a definition's own namespace needs no permission [S-311]", async () => {
   const lab = labOf("db", {});
   lab.source.addNad("team-1/db", network("db", "bridge"), { [allowedNamespaces]: "" });
   expect(await lab.add(web)).toMatchObject({ exitCode: 0 });

@@ -64,7 +64,7 @@ test.each<[text: string, problem: string]>([
     "runtimeConfig.deviceID chooses a device",
   ],
   [macvlan({ PCIBUSID: "0000:03:02.1" }), 'the key "PCIBUSID" must be spelled "pciBusID"'],
-])("restricted does not permit %s", (text, problem) => {
+])("restricted does not permit %s [S-404]", (text, problem) => {
   const message = expect.stringContaining(problem);
   const named = expect.stringMatching(/^attachmentPolicy does not permit this definition: /);
   expect(() => check(text)).toThrow(expect.objectContaining({ code: 101, message }));

@@ -268,6 +268,19 @@ test("namespace isolation is enforced for a call that plexusd does not serve [S-
   });
 });
 
+test("attachmentPolicy is enforced for a call that plexusd does not serve [S-404]", async () => {
+  const api = await apiWithPod("red");
+  api.put(
+    "network-attachment-definitions",
+    nadObject("red", '{"type":"host-device","name":"red"}'),
+  );
+  await keep("attachmentPolicy: restricted\n", await kubeconfigOf(api, "mine"));
+  expect(await add()).toMatchObject({
+    exitCode: 1,
+    json: { code: 101, msg: expect.stringContaining('plugins[0].type: "host-device" is not one') },
+  });
+});
+
 test("a definition that plexusd has kept is used if its CRD is gone, and only then", async () => {
   const api = await apiWithPod("red");
   const nad = nadObject("red", '{"type":"multus","name":"red"}');

@@ -27,6 +27,7 @@ import { writePlexusImage } from "./target/images.ts";
 import { installPlexus, plexusLogs } from "./target/plexus.ts";
 import { Scene } from "./target/scene.ts";
 import { isGiven, ownCluster, type Target } from "./target/target.ts";
+import { tenantScenarios } from "./tenants.ts";
 import { thinScenarios } from "./thin.ts";
 
 const scenarios = [
@@ -47,6 +48,7 @@ const scenarios = [
   hotPlugScenarios,
   clusterRouteScenarios,
   endpointScenarios,
+  tenantScenarios,
   thinScenarios,
   freshNodeScenarios,
   placementScenarios,

@@ -3,7 +3,7 @@ import {
   deviceCounts,
   gatewaysOf,
   isGateway,
-  isMistyped,
+  isInvalid,
   type NetworkName,
 } from "../node/networks.ts";
 import type { SimulatedPod } from "../node/runtime.ts";
@@ -97,9 +97,9 @@ function keptBy(stage: Stage, pod: SimulatedPod, networks: readonly NetworkName[
   const { world, api, runtime, scenario } = stage;
   const sandbox = [...runtime.sandboxes.values()].find((each) => each.pod === pod);
   const links = world.kernel.attachedOf(sandbox?.id ?? "").filter(({ kind }) => kind === "link");
-  const hasMistyped = networks.some((name) => isMistyped(name) && !isOnceRight(stage, name));
+  const hasInvalid = networks.some((name) => isInvalid(name) && !isOnceRight(stage, name));
   const routed = links.find(({ network }) => isGateway(network as NetworkName));
-  if (!hasMistyped && routed?.network === networks.find(isGateway)) return [];
+  if (!hasInvalid && routed?.network === networks.find(isGateway)) return [];
   const before = interfacesOf(scenario, requestedBy(stage, pod));
   const status = api.networkStatus(`${pod.namespace}/${pod.name}`) ?? "";
   return links.filter(({ ifName, network }) => {

@@ -5,7 +5,7 @@ import { listFiles, omittedTypes, typesOf } from "../node/mesh-agent.ts";
 import {
   clusterRanges,
   isGateway,
-  isMistyped,
+  isInvalid,
   isRefused,
   type NetworkName,
   routedFamilies,
@@ -213,7 +213,7 @@ function expected(stage: Stage, sandbox: Sandbox): string[] {
   const { scenario, edited } = stage;
   const requested = requestedBy(stage, sandbox.pod);
   const isUnclear = (name: NetworkName): boolean =>
-    isMistyped(name) || (isRefused(name) && isOnceRight(stage, name));
+    isInvalid(name) || (isRefused(name) && isOnceRight(stage, name));
   const mayBeRefused = edited.get(sandbox.pod.uid)?.hasMoved === true;
   if (mayBeRefused || requested.some(isUnclear)) return linksOf(stage, sandbox);
   // One whose plugin fails keeps no other one from the pod.

@@ -179,6 +179,7 @@ const editable: readonly NetworkName[] = [
   "routed",
   "routed",
   "mistyped",
+  "forbidden",
   "masterless",
 ];
 

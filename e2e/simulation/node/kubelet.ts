@@ -140,7 +140,8 @@ function allocateDevices(pod: SimulatedPod): void {
 /** Whether it needs devices that others have, or a plugin that never attaches it. */
 function cannotStart(pod: SimulatedPod): boolean {
   return (
-    lacksDevices(pod) || /\b(mistyped|masterless)\b/.test(pod.annotations[networksAnnotation] ?? "")
+    lacksDevices(pod) ||
+    /\b(mistyped|forbidden|masterless)\b/.test(pod.annotations[networksAnnotation] ?? "")
   );
 }
 

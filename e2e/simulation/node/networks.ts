@@ -52,6 +52,7 @@ export const networks = {
   "gateway-new": ["bridge", "tuning"],
   "gateway-dual": ["bridge"],
   mistyped: ["brigde"],
+  forbidden: ["danger"],
   masterless: ["vlan"],
 } as const;
 export type NetworkName = keyof typeof networks;
@@ -99,10 +100,17 @@ export function isGateway(network: NetworkName): boolean {
   return network.startsWith("gateway");
 }
 
-/** Whether a plugin of the network is not installed, for good. */
-export function isMistyped(network: NetworkName): boolean {
-  return network === "mistyped";
+/** Whether a plugin of the network is not installed, for good, or the policy does not permit it. */
+export function isInvalid(network: NetworkName): boolean {
+  return network === "mistyped" || network === "forbidden";
 }
+
+/** The plugin that {@link permittedPlugins} lacks. */
+export const forbiddenPlugin = "danger";
+/** What definitions may contain. */
+export const permittedPlugins = [...new Set(Object.values(networks).flat())]
+  .filter((type) => type !== forbiddenPlugin)
+  .concat("host-local");
 
 /** Whether its plugin is installed, and can never attach it. */
 export function isRefused(network: NetworkName): boolean {

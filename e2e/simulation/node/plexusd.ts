@@ -38,6 +38,7 @@ import {
   conflist,
   type NetworkName,
   networks,
+  permittedPlugins,
   resources,
   runtimeConf,
 } from "./networks.ts";
@@ -138,7 +139,8 @@ type EngineScenario = Pick<Scenario, "publishStatus" | "hotPlug" | "keepsCluster
 
 function engineConfig({ publishStatus, hotPlug, keepsCluster }: EngineScenario) {
   const clusterRoutes = Object.values(clusterRanges);
-  return { publishStatus, hotPlug, ...(keepsCluster && { clusterRoutes }) };
+  const attachmentPolicy = permittedPlugins;
+  return { publishStatus, hotPlug, attachmentPolicy, ...(keepsCluster && { clusterRoutes }) };
 }
 
 /** The node's CNI configuration, where no agent changes it. */

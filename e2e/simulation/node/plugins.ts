@@ -2,6 +2,7 @@ import { CniError } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { currentVersion, supportedVersions } from "#cni/versions.ts";
 import { world } from "../world/world.ts";
+import { forbiddenPlugin } from "./networks.ts";
 import { type Plugin, type PluginWork, readPluginCall } from "./plugin/call.ts";
 import { hostLocal, hostRoute, mesh, portmap, sbr, tuning } from "./plugin/chained-plugins.ts";
 import { collectAddresses } from "./plugin/host-local.ts";
@@ -21,6 +22,8 @@ const plugins: Readonly<Record<string, Plugin>> = {
   tuning,
   sbr,
   vlan,
+  // It is installed, and no definition may name it.
+  [forbiddenPlugin]: bridge,
 };
 
 const pluginTypes: ReadonlySet<string> = new Set(Object.keys(plugins));

@@ -394,7 +394,7 @@ function explain(lab: EngineLab, pod: PodState): Promise<Explanation> {
 }
 
 test.each(rows)(
-  "ADD and explain refuse $title with $reason [N-3.4.1d] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.5b] [N-4.2a] [N-7.4] [S-304]",
+  "ADD and explain refuse $title with $reason [N-3.4.1d] [N-4.1.2.1.3.2b] [N-4.1.2.1.4.2b] [N-4.1.2.1.5b] [N-4.2a] [N-7.4] [S-304] [S-311] [S-404]",
   async ({ reason, refusal }) => {
     const { lab, pod } = await labWith(refusal);
     const [steps, events] = [lab.journal.length, lab.events.recorded.length];

@@ -267,7 +267,7 @@ const rejections: readonly Rejection[] = [
 ];
 
 test.each(rejections)(
-  "hotPlug() unplugs nothing for an annotation that $why, and says so once [H-13] [H-30] [H-31] [H-37] [S-307]",
+  "hotPlug() unplugs nothing for an annotation that $why, and says so once [H-13] [H-30] [H-31] [H-37] [S-307] [S-404]",
   async ({ to, event, config = {} }) => {
     const pod = await hotPlugLab("a", {}, { config });
     const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
