@@ -39,7 +39,10 @@ export function checkAttachmentPolicy(
   { rule, plugins }: AttachmentPolicy,
 ): void {
   const members = [...membersIn(toJson(list))];
-  const problems = [...keyProblems(text), ...members.flatMap((each) => problemsOf(each, plugins))];
+  const problems = [
+    ...keyProblems(text),
+    ...members.flatMap((each) => [...problemsOf(each, plugins)]),
+  ];
   if (problems.length === 0) return;
   const named = [...new Set(problems)].slice(0, maxProblems).join("; ");
   throw new CniError("DefinitionNotAllowed", `${rule} does not permit this definition: ${named}`);

@@ -108,7 +108,7 @@ export function isInvalid(network: NetworkName): boolean {
 /** The plugin that {@link permittedPlugins} lacks. */
 export const forbiddenPlugin = "danger";
 /** What definitions may contain. */
-export const permittedPlugins = [...new Set(Object.values(networks).flat())]
+export const permittedPlugins = [...new Set<string>(Object.values(networks).flat())]
   .filter((type) => type !== forbiddenPlugin)
   .concat("host-local");
 
