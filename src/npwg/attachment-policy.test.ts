@@ -26,7 +26,9 @@ test.each([
   ),
   list({ type: "bridge" }, { type: "tuning", sysctl: { "net/ipv4/conf/IFNAME/rp_filter": "0" } }),
   list({ type: "vlan", master: "bond0", vlanId: 5, dns: { nameservers: ["10.1.0.1"] } }),
-  '{"type":"ptp"}',
+  list({ type: "bridge", isGateway: false, ipMasq: false, deviceID: "" }),
+  macvlan({ mode: "bridge" }),
+  '{"type":"vlan"}',
 ])("restricted permits %s", (text) => {
   expect(() => check(text)).not.toThrow();
 });
@@ -61,8 +63,13 @@ test.each<[text: string, problem: string]>([
   [macvlan({ args: { cni: { dir: "~/x" } } }), 'plugins[0].args.cni.dir: "~/x"'],
   [
     macvlan({ runtimeConfig: { deviceID: "0000:03:02.1" } }),
-    "runtimeConfig.deviceID chooses a device",
+    "runtimeConfig.deviceID takes a device of the node",
   ],
+  [list({ type: "bridge", isGateway: true }), "isGateway takes a device of the node or changes it"],
+  [list({ type: "bridge", ipMasq: "yes" }), "plugins[0].ipMasq takes"],
+  [list({ type: "ptp" }), '"ptp" is not one of'],
+  [macvlan({ mode: "passthru" }), 'plugins[0].mode: "passthru" takes a link of the node'],
+  [macvlan({ Mode: "passthru" }), 'the key "Mode" must be spelled "mode"'],
   [macvlan({ PCIBUSID: "0000:03:02.1" }), 'the key "PCIBUSID" must be spelled "pciBusID"'],
 ])("restricted does not permit %s [S-404]", (text, problem) => {
   const message = expect.stringContaining(problem);
@@ -76,7 +83,7 @@ test("a list of types replaces those of restricted, and nothing else of it", () 
   const text = (keys: JsonObject): string =>
     list({ type: "sriov", ipam: { type: "host-local" }, ...keys });
   expect(() => check(text({ vlan: 5 }), sriov)).not.toThrow();
-  expect(() => check(text({ deviceID: "0000:03:02.1" }), sriov)).toThrow("chooses a device");
+  expect(() => check(text({ deviceID: "0000:03:02.1" }), sriov)).toThrow("takes a device");
   expect(() => check(macvlan({}), sriov)).toThrow('"macvlan" is not one of sriov, host-local');
 });
 

@@ -12,15 +12,18 @@ export interface AttachmentPolicy {
   readonly plugins: readonly string[];
 }
 
-/** The plugins of `restricted`: those that give the pod nothing of the node but a link to it. */
+/** The plugins of `restricted`: not `ptp`, which gives the node routes to any addresses. */
 export const restrictedPlugins = [
-  ...["bandwidth", "bridge", "dhcp", "dummy", "host-local", "ipvlan", "macvlan", "ptp", "sbr"],
-  ...["static", "tuning", "vlan", "vrf", "whereabouts"],
+  ...["bandwidth", "bridge", "dhcp", "dummy", "host-local", "ipvlan", "macvlan", "sbr", "static"],
+  ...["tuning", "vlan", "vrf", "whereabouts"],
 ];
 
-/** They choose a device of the node. */
-const deviceKeys = ["device", "deviceID", "hwaddr", "kernelpath", "pciBusID"];
-const spellings = new Map([...deviceKeys, "sysctl"].map((key) => [foldKey(key), key]));
+/** They take a device from the node, or give it an address or rules. */
+const nodeKeys = [
+  ...["device", "deviceID", "hwaddr", "kernelpath", "pciBusID"],
+  ...["forceAddress", "ipMasq", "isDefaultGateway", "isGateway"],
+];
+const spellings = new Map([...nodeKeys, "mode", "sysctl"].map((key) => [foldKey(key), key]));
 
 function properKey(key: string): string {
   return conventionalKey(key) ?? spellings.get(foldKey(key)) ?? key;
@@ -80,7 +83,9 @@ function* problemsOf({ path, key, value }: Member, plugins: readonly Json[]): Ge
   if (key === "type" && !plugins.includes(value))
     yield `${path}: ${quoteValue(value)} is not one of ${plugins.join(", ")}`;
   if (key === "sysctl") yield* sysctlProblems(value, path);
-  if (deviceKeys.includes(key)) yield `${path} chooses a device of the node`;
+  const isSet = value !== false && value !== null && value !== "";
+  if (nodeKeys.includes(key) && isSet) yield `${path} takes a device of the node or changes it`;
+  if (key === "mode" && value === "passthru") yield `${path}: "passthru" takes a link of the node`;
   if (typeof value === "string" && isHostPath(value))
     yield `${path}: ${quoteValue(value)} is a path on the node`;
 }
