@@ -1,7 +1,7 @@
 import { quoteValue } from "#lib/json.ts";
-import { matchesPattern } from "#lib/name-pattern.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type AttachmentPolicy, restrictedPlugins } from "#npwg/attachment-policy.ts";
+import { matchesPattern } from "#npwg/name-pattern.ts";
 import type { EngineConfig } from "./config.ts";
 
 type Rule = EngineConfig["byNamespace"][number];
@@ -19,7 +19,7 @@ function ruleWith(
   );
 }
 
-/** The configuration for the pods of a namespace, which may have networks of its own. */
+/** The configuration for the pods of a namespace, which may have separate networks. */
 export function configOfNamespace(
   config: EngineConfig,
   namespace: string | undefined,

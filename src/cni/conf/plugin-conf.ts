@@ -22,7 +22,7 @@ const knownKeys = new Map(
   ].map((key) => [foldKey(key), key]),
 );
 
-/** How CNI spells a key; undefined if it is none of CNI's. */
+/** How CNI spells a key; undefined if CNI does not have it. */
 export function conventionalKey(key: string): string | undefined {
   return knownKeys.get(foldKey(key));
 }

@@ -5,7 +5,6 @@ import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { quoteValue } from "#lib/json.ts";
-import { matchesPattern } from "#lib/name-pattern.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkAttachmentPolicy } from "#npwg/attachment-policy.ts";
 import {
@@ -16,6 +15,7 @@ import {
   permittedNamespaces,
 } from "#npwg/isolation.ts";
 import type { NetworkAttachmentDefinition } from "#npwg/nad.ts";
+import { matchesPattern } from "#npwg/name-pattern.ts";
 import {
   checkCapabilities,
   checkClaimReference,
@@ -186,7 +186,7 @@ async function networkOfSelection(
   const network = await networkFromNad(ctx, nad);
   const list = withCniArgs(network.list, selection);
   const policy = policyFor(ctx.config, nad.namespace);
-  // Without a configuration of its own, it names a file of the node.
+  // Without a configuration, it names a file of the node.
   if (policy !== undefined && nad.config?.trim()) checkAttachmentPolicy(list, nad.config, policy);
   return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
 }
