@@ -229,7 +229,7 @@ export const engineKeys = {
     schema: attachmentPolicy,
     default: "trusted",
     description:
-      "What definitions outside `plexusNamespace` [may contain](tenants.md#what-definitions-may-contain): anything (`trusted`), or only what cannot harm the node (`restricted`); a list names the types of plugins for `restricted`.",
+      "What definitions outside `plexusNamespace` [may contain](tenants.md#what-definitions-may-contain): anything (`trusted`), or only plugins and keys that change nothing of the node (`restricted`); a list names other plugins for `restricted`.",
   },
   byNamespace: {
     schema: () => z.array(namespaceRule()).readonly(),

@@ -107,7 +107,7 @@ test("a pod gets the networks of its namespace, which its status names and its D
   expect(lab.plugins.calls.map(({ conf }) => conf.name)).toEqual(["logs", "blue"]);
 });
 
-test("a pod's own default network replaces that of its namespace", async () => {
+test("a pod's own default network replaces that of its namespace [S-312]", async () => {
   const lab = labOf("", { byNamespace: rules });
   lab.source.addPod({
     name: "web",

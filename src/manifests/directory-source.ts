@@ -65,6 +65,11 @@ export class ManifestDirectory implements ClusterSource {
     throw new CniError("TryAgainLater", `no valid file has ${name}; ${problem}`);
   }
 
+  /** Manifests have no namespaces. */
+  async namespaceMatches(): Promise<boolean> {
+    return false;
+  }
+
   knownNads(): NetworkAttachmentDefinition[] {
     return [...this.#files.values()].flatMap((file) => file.objects.nads);
   }

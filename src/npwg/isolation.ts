@@ -1,15 +1,18 @@
 import { CniError } from "#cni/error.ts";
 import type { ObjectMeta } from "./object-meta.ts";
 
-/** On definitions: the namespaces whose pods may use it, besides its own: names, or beginnings with a final `*`. */
-export const allowedNamespaces = "plexus.dev/allowed-namespaces";
-/** On definitions: a label selector for such namespaces. */
-export const allowedSelector = "plexus.dev/allowed-namespace-selector";
+/** On definitions: annotations that limit who may use it. A misspelled one permits nothing. */
+export const allowedPrefix = "plexus.dev/allowed-";
+/** The namespaces whose pods may use it, besides its own: names, or beginnings with a final `*`. @internal */
+export const allowedNamespaces = `${allowedPrefix}namespaces`;
+/** A label selector for such namespaces. @internal */
+export const allowedSelector = `${allowedNamespaces}-selector`;
 
-/** The namespaces that a definition's owner permits to use it; without both, all. */
+/** The namespaces that a definition's owner permits to use it; all, unless it is limited. */
 export function permittedNamespaces({ annotations }: Pick<ObjectMeta, "annotations">) {
-  const names = annotations[allowedNamespaces]?.split(",").map((name) => name.trim());
-  return { names, selector: annotations[allowedSelector] };
+  const isLimited = Object.keys(annotations).some((key) => key.startsWith(allowedPrefix));
+  const names = (annotations[allowedNamespaces] ?? "").split(",").map((name) => name.trim());
+  return { isLimited, names, selector: annotations[allowedSelector]?.trim() ?? "" };
 }
 
 /** The settings of namespace isolation. */

@@ -15,6 +15,7 @@ export function withEarlyPod(source: ClusterSource, pod: CalledPod): ClusterSour
     },
     getNad: (...of) => source.getNad(...of),
     getPodObject: (...of) => source.getPodObject(...of),
+    namespaceMatches: (...of) => source.namespaceMatches(...of),
     clusterRanges: async (...of) => source.clusterRanges?.(...of),
     notReadyReason: () => undefined,
   };

@@ -14,7 +14,7 @@ byNamespace:
     defaultNetworks: [tenants]
 `;
 
-const selector = "plexus.dev/allowed-namespace-selector";
+const selector = "plexus.dev/allowed-namespaces-selector";
 const names = "plexus.dev/allowed-namespaces";
 
 /** What tenants may attach, without any admission control. */
@@ -60,7 +60,7 @@ export function tenantScenarios(scene: () => Scene): void {
 
       await scene().createPod("stranger", { networks: `${elsewhere}/shared` });
       const { message } = await scene().waitForEvent("stranger", "NetworkAccessDenied");
-      expect(message).toContain(`${selector}: "team in (blue,green)"`);
+      expect(message).toContain(`may not use network "${elsewhere}/shared"`);
       await target.kubectl("label", "namespace", home, "team=blue");
       await scene().startPod("friend", { networks: `${elsewhere}/shared` });
       const status = await scene().networkStatus("friend");

@@ -45,7 +45,7 @@ export async function resolveNetwork(
   const found = await find(network, sources);
   checkNotMetaPlugin(found.list, found.displayName);
   const { list, text } = found;
-  if (sources.policy && text) checkAttachmentPolicy(list, text, sources.policy);
+  if (sources.policy && text) checkAttachmentPolicy(list, { config: text }, sources.policy);
   return found;
 }
 

@@ -126,10 +126,10 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
       net: network("net-a", "macvlan", "portmap"),
       says: 'attachmentPolicy does not permit this definition: plugins[1].type: "portmap" is not',
     },
-    "an argument of the pod that is a path of the node": {
+    "an argument of the pod that is a sysctl of the node": {
       ...config({ attachmentPolicy: "restricted" }),
-      annotation: '[{"name":"net-a","cni-args":{"dir":"/etc"}}]',
-      says: 'args.cni.dir: "/etc" is a path on the node',
+      annotation: '[{"name":"net-a","cni-args":{"Sysctl":{"kernel.a":"1"}}}]',
+      says: 'args.cni.sysctl: "kernel.a" is not below net',
     },
     "a plugin that a rule for the namespace does not list": {
       ...config({
@@ -261,7 +261,7 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "a definition that permits other namespaces": {
       annotation: "other/net-a",
       prepare: permitting({ [allowedNamespaces]: "a, defaul, default-*" }),
-      says: 'which permits plexus.dev/allowed-namespaces: "a,defaul,default-*"',
+      says: "its annotations plexus.dev/allowed-… do not permit that",
     },
     "a definition that permits none": {
       override: "other/net-a",
@@ -270,7 +270,14 @@ const refusals: Readonly<Record<Exclude<Reason, CallReason>, Readonly<Record<str
     "a definition whose selector does not match": {
       annotation: "other/net-a",
       prepare: permitting({ [allowedSelector]: "team=blue" }),
-      says: 'which permits plexus.dev/allowed-namespace-selector: "team=blue"',
+    },
+    "a definition whose selector is empty": {
+      annotation: "other/net-a",
+      prepare: permitting({ [allowedSelector]: " " }),
+    },
+    "a misspelled permission": {
+      annotation: "other/net-a",
+      prepare: permitting({ "plexus.dev/allowed-namespace": "default" }),
     },
     "a permitted namespace with isolation": {
       ...isolated,

@@ -4,12 +4,10 @@ import { policyFor } from "#engine/namespace-rules.ts";
 import { noSource } from "#engine/plan/pod/pod.ts";
 import type { Pod, PodName } from "#engine/ports/cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
-import { quoteValue } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { checkAttachmentPolicy } from "#npwg/attachment-policy.ts";
 import {
-  allowedNamespaces,
-  allowedSelector,
+  allowedPrefix,
   checkNamespaceAccess,
   mayUse,
   permittedNamespaces,
@@ -156,16 +154,13 @@ async function checkPermission(
   { namespace }: PodName,
   nad: NetworkAttachmentDefinition,
 ): Promise<void> {
-  const { names, selector } = permittedNamespaces(nad);
-  if (namespace === nad.namespace || (names ?? selector) === undefined) return;
-  if (names?.some((each) => matchesPattern(each, namespace))) return;
-  if (selector && (await source?.namespaceMatches?.(namespace, selector, { signal }))) return;
-  const permitted = Object.entries({ [allowedNamespaces]: names, [allowedSelector]: selector })
-    .flatMap(([key, value]) => (value === undefined ? [] : `${key}: ${quoteValue(String(value))}`))
-    .join(" or ");
+  const { isLimited, names, selector } = permittedNamespaces(nad);
+  if (namespace === nad.namespace || !isLimited) return;
+  if (names.some((each) => matchesPattern(each, namespace))) return;
+  if (selector !== "" && (await source?.namespaceMatches(namespace, selector, { signal }))) return;
   throw new CniError(
     "NetworkAccessDenied",
-    `a pod of namespace "${namespace}" may not use network "${nad.namespace}/${nad.name}", which permits ${permitted}`,
+    `a pod of namespace "${namespace}" may not use network "${nad.namespace}/${nad.name}": its annotations ${allowedPrefix}… do not permit that`,
   );
 }
 
@@ -187,7 +182,7 @@ async function networkOfSelection(
   const list = withCniArgs(network.list, selection);
   const policy = policyFor(ctx.config, nad.namespace);
   // Without a configuration, it names a file of the node.
-  if (policy !== undefined && nad.config?.trim()) checkAttachmentPolicy(list, nad.config, policy);
+  if (policy !== undefined && nad.config?.trim()) checkAttachmentPolicy(list, nad, policy);
   return { ...network, list, capabilityArgs: requestedCapabilities(selection), selection };
 }
 

@@ -77,8 +77,8 @@ export interface ClusterSource extends DefinitionSource {
     identity: CalledPod,
     options: { signal?: AbortSignal },
   ): Promise<JsonObject | undefined>;
-  /** Whether a namespace has labels that match a selector. @default false @throws CniError 11 */
-  namespaceMatches?(
+  /** Whether a namespace has labels that match a selector. @throws CniError 11 */
+  namespaceMatches(
     namespace: string,
     selector: string,
     options: { signal?: AbortSignal },

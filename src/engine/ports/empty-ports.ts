@@ -53,6 +53,7 @@ export const emptySource: ClusterSource = {
   getPod: async () => undefined,
   getPodObject: async () => undefined,
   getNad: async () => undefined,
+  namespaceMatches: async () => false,
   notReadyReason: () => undefined,
 };
 
