@@ -256,7 +256,7 @@ const rejections: readonly Rejection[] = [
     why: "names one that attachmentPolicy does not permit",
     to: "b,sriov",
     event: /attachmentPolicy does not permit .* "sriov" is not one of/,
-    config: { attachmentPolicy: "restricted" },
+    config: { attachmentPolicy: ["bridge", "macvlan", "host-local"] },
   },
   { why: "needs a device", to: "b,sriov", event: /default\/sriov.*vendor.example\/vf/ },
   {
