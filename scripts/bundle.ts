@@ -38,33 +38,6 @@ const noNativeAddons: Plugin = {
 };
 
 /**
- * Plexus only uses KubeConfig of the Kubernetes client library, for requests over node:https. The library does
- * not declare its modules free of side effects. Without this plugin, the bundle would have all generated classes
- * and undici.
- */
-const kubeConfigAlone: Plugin = {
-  name: "kube-config-alone",
-  setup(bundler) {
-    bundler.onResolve({ filter: /./ }, async ({ path, ...from }) => {
-      if (from.pluginData === kubeConfigAlone || !isOfClientLibrary(path, from)) return undefined;
-      const { pluginData: _, ...options } = from;
-      const found = await bundler.resolve(path, { ...options, pluginData: kubeConfigAlone });
-      return { ...found, sideEffects: false };
-    });
-    const namespace = "no-undici";
-    bundler.onResolve({ filter: /^undici$/ }, ({ path }) => ({ path, namespace }));
-    bundler.onLoad({ filter: /./, namespace }, () => ({
-      contents: "export const [Agent, ProxyAgent, Headers, fetch] = [];",
-    }));
-  },
-};
-
-function isOfClientLibrary(path: string, { importer }: { importer: string }): boolean {
-  const library = "@kubernetes/client-node";
-  return path === library || (path.startsWith(".") && importer.includes(`/${library}/`));
-}
-
-/**
  * An import of a Node module reads all of its exports, and some load more modules when read: undici in
  * `node:http`, WebCrypto in `node:crypto`. Required as objects, they load only what is used: 8 MiB less.
  */
@@ -113,7 +86,7 @@ const loadedWhenUsed: Plugin = {
   },
 };
 
-const plugins = [noNativeAddons, kubeConfigAlone];
+const plugins = [noNativeAddons];
 
 const common: BuildOptions = {
   bundle: true,
@@ -144,7 +117,7 @@ else {
     plugins: [...plugins, builtinsAsObjects],
     entryPoints: { plexusd: "src/daemon/main.ts", plexusctl: "src/cli/main.ts" },
     outdir,
-    // Dynamic imports, such as most of the Kubernetes client, are loaded when they are needed.
+    // Dynamic imports are loaded when they are needed.
     splitting: true,
     chunkNames: "chunks/[name]-[hash]",
   });

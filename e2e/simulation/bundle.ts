@@ -56,7 +56,6 @@ export async function bundleSimulation(outfile: string, change?: SourceChange): 
       "globalThis.PLEXUS_VERSION": '"simulated"',
       "globalThis.PLEXUS_COMMIT": '"none"',
     },
-    external: ["@kubernetes/client-node"],
     plugins: [redirect, ...(change === undefined ? [] : [changed(change)])],
   });
 }

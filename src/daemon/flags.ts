@@ -27,7 +27,7 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
 
   --config FILE        configuration (docs/user/configuration.md); read again when it changes
   --manifests DIR      pods and NetworkAttachmentDefinitions from a directory instead of an API
-  --kubeconfig FILE    the API to use; neither of the two = the cluster that plexusd runs in
+  --kubeconfig FILE    the API to use, with a certificate or a token; neither = plexusd's own cluster
   --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)
   --socket PATH        socket for the shim (default ${defaultPaths.socket})
   --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})

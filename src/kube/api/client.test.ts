@@ -19,7 +19,10 @@ async function clientOf(
   const credentials = new RereadCredentials({
     source: "the test",
     server: new URL(`http://127.0.0.1:${port}`),
-    read: async () => ({ server: new URL(`http://127.0.0.1:${port}`), tls: {}, headers: {} }),
+    read: async () => ({
+      server: new URL(`http://127.0.0.1:${port}`),
+      tls: { rejectUnauthorized: true },
+    }),
   });
   const client = new ApiClient(credentials);
   onTestFinished(() => {

@@ -14,7 +14,7 @@ interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Requests over node:https: the client library's API classes convert objects field by field. */
+/** Requests over node:https: the API classes of Kubernetes' client library convert objects field by field. */
 export class ApiClient implements JsonApi {
   readonly #credentials: RereadCredentials;
 
@@ -118,11 +118,7 @@ export class ApiClient implements JsonApi {
   }
 
   async #sendOnce(request: ApiRequest, { signal, headers }: SendOptions): Promise<IncomingMessage> {
-    const {
-      server,
-      agent,
-      headers: credentials,
-    } = await untilAborted(this.#credentials.prepare(), signal);
+    const { server, agent, token } = await untilAborted(this.#credentials.prepare(), signal);
     const body = request.body === undefined ? undefined : Buffer.from(JSON.stringify(request.body));
     const options: RequestOptions = {
       ...urlToHttpOptions(server),
@@ -130,9 +126,8 @@ export class ApiClient implements JsonApi {
       path: pathOf(server, request),
       agent,
       headers: {
-        ...credentials,
         ...headers,
-        ...headersOf(request),
+        ...headersOf(request, token),
         ...(body && { "content-length": body.length }),
       },
     };

@@ -7,7 +7,6 @@ import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
 import { kubeTest as test } from "#kube/testing/kube-test.ts";
 import { temporaryDirectory } from "#lib/testing/temporary-directory.ts";
 import { ApiClient } from "./client.ts";
-import { RereadCredentials } from "./credentials.ts";
 import { inClusterCredentials } from "./in-cluster.ts";
 import { kubeconfigCredentials } from "./kubeconfig.ts";
 
@@ -58,23 +57,20 @@ test.for([
   await expect(kubeconfigCredentials(path)).rejects.toThrow(path);
 });
 
-test("basic authentication is left to the client library", async ({ api }) => {
-  const user = { username: "u", password: "p" };
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig(user)));
-  await client.json(version);
-  client.close();
-  expect(tokensOf(api)).toEqual([`Basic ${Buffer.from("u:p").toString("base64")}`]);
-});
-
-test("a token file is used beside what the client library reads", async ({ api }) => {
-  const path = await api.kubeconfig({ tokenFile: "the-token", as: "somebody" });
-  await writeFile(join(path, "../the-token"), "mine\n");
-  const client = new ApiClient(await kubeconfigCredentials(path));
-  await client.json(version);
-  client.close();
-  const headers = { authorization: "Bearer mine", "impersonate-user": "somebody" };
-  expect(api.seen[0]?.headers).toMatchObject(headers);
-});
+test.each([
+  ["username", { username: "u", password: "p" }],
+  ["exec", { exec: { command: "login" } }],
+  ["as", { token: "mine", as: "somebody" }],
+])(
+  "a kubeconfig that needs more than certificates or a token is rejected: %s",
+  async (key, user) => {
+    await using api = await FakeApiServer.start();
+    const path = await api.kubeconfig(user);
+    await expect(kubeconfigCredentials(path)).rejects.toThrow(
+      `kubeconfig ${path}: ${key}: only a certificate or a token can be used here`,
+    );
+  },
+);
 
 /** A server of the name `server` at an address of this machine, with files for a client to connect to it. */
 async function startTlsServer() {
@@ -172,42 +168,8 @@ test("the error about an invalid kubeconfig has its path and none of its content
   }
 });
 
-test("a credential plugin is executed again for a refused token only", async ({ api }) => {
-  const dir = await temporaryDirectory();
-  const [plugin, runs] = [join(dir, "plugin"), join(dir, "runs")];
-  const apiVersion = "client.authentication.k8s.io/v1";
-  const answer = `{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"run-'$(wc -l < ${runs})'"}}`;
-  await writeFile(plugin, `#!/bin/sh\necho >> ${runs}\necho '${answer}'\n`, { mode: 0o755 });
-  const exec = { apiVersion, command: plugin, interactiveMode: "Never" };
-  const client = new ApiClient(await kubeconfigCredentials(await api.kubeconfig({ exec })));
-  api.token = "run-1";
-  await client.json(version);
-  await client.json(version);
-  api.token = "run-2";
-  await client.json(version);
-  expect(tokensOf(api)).toEqual(["run-1", "run-1", "run-1", "run-2"].map((run) => `Bearer ${run}`));
-  client.close();
-});
-
-test("a reading that hung once, as a credential plugin may, is repeated", async ({ api }) => {
-  const [server, headers] = [new URL(api.url), { authorization: "Bearer second" }];
-  const readings = [new Promise<never>(() => undefined), { server, tls: {}, headers }];
-  const read = async () => readings.shift() ?? { server, tls: {}, headers };
-  const client = new ApiClient(
-    new RereadCredentials({ source: "the test", server, read, readTimeoutMs: 200 }),
-  );
-  onTestFinished(() => client.close());
-  const early = { ...version, timeoutMs: 50 };
-  await expect(client.json(early)).rejects.toThrow("no answer within 50 ms");
-  await expect(client.json(version)).rejects.toThrow("no answer within 200 ms");
-  await client.json(version);
-  expect(tokensOf(api)).toEqual(["Bearer second"]);
-});
-
-test.for([
-  ["with a token", { token: "mine" }],
-  ["that the client library reads", { username: "u", password: "p" }],
-] as const)("a kubeconfig %s may name another server later", async ([, user], { api }) => {
+test("a kubeconfig may name another server later", async ({ api }) => {
+  const user = { token: "mine" };
   await using next = await FakeApiServer.start();
   const path = await api.kubeconfig(user);
   const credentials = await kubeconfigCredentials(path);

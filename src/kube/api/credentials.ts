@@ -1,22 +1,10 @@
 import { hash } from "node:crypto";
 import { Agent as HttpAgent } from "node:http";
-import { type AgentOptions, Agent as HttpsAgent } from "node:https";
+import { Agent as HttpsAgent } from "node:https";
 import { createSecureContext } from "node:tls";
-import { deadline, untilAborted } from "#lib/concurrency/deadline.ts";
 import { errorMessage } from "#lib/error-message.ts";
-
-/** The server, TLS settings and headers as read at one moment. */
-export interface CredentialMaterial {
-  /** Scheme, host, port and, behind a proxy, a path prefix. */
-  readonly server: URL;
-  readonly tls: Pick<AgentOptions, "ca" | "cert" | "key" | "servername" | "rejectUnauthorized">;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Makes the connection pool where connections go through a proxy. */
-  readonly newAgent?: () => Promise<HttpAgent>;
-}
-
-/** How long a reading may take: a credential plugin may hang. */
-export const readTimeoutMs = 30_000;
+import { omitUndefined } from "#lib/omit-undefined.ts";
+import type { PlainKubeconfig } from "./plain-kubeconfig.ts";
 
 /** How long the result of a reading is used. */
 const maxAgeMs = 10_000;
@@ -26,10 +14,7 @@ interface RereadOptions {
   readonly source: string;
   /** As it is before the first reading, for messages. */
   readonly server: URL;
-  /** Reads everything. After a refusal by the server, nothing cached may be used. */
-  readonly read: (state: { readonly refused: boolean }) => Promise<CredentialMaterial>;
-  /** @default 30000 */
-  readonly readTimeoutMs?: number;
+  readonly read: () => Promise<PlainKubeconfig>;
 }
 
 /**
@@ -38,17 +23,16 @@ interface RereadOptions {
  * makes a new connection pool; the old one ends with its last request.
  */
 export class RereadCredentials {
-  readonly #options: Required<RereadOptions>;
+  readonly #options: RereadOptions;
   #server: URL;
   #pool: { agent: HttpAgent; fingerprint: string } | undefined;
-  #headers: Readonly<Record<string, string>> = {};
+  #token: string | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
-  #refused = false;
   #reading: Promise<void> | undefined;
 
   constructor(options: RereadOptions) {
     this.#server = options.server;
-    this.#options = { readTimeoutMs, ...options };
+    this.#options = options;
   }
 
   /** The present server, for messages. */
@@ -57,7 +41,7 @@ export class RereadCredentials {
   }
 
   /** Reads the files again if need be. @throws Error when they have never been usable */
-  async prepare(): Promise<Pick<CredentialMaterial, "server" | "headers"> & { agent: HttpAgent }> {
+  async prepare(): Promise<{ server: URL; agent: HttpAgent; token: string | undefined }> {
     if (performance.now() - this.#readAt > maxAgeMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;
@@ -65,13 +49,12 @@ export class RereadCredentials {
       await this.#reading;
     }
     if (this.#pool === undefined) throw new Error("credentials have not been read");
-    return { server: this.#server, agent: this.#pool.agent, headers: this.#headers };
+    return { server: this.#server, agent: this.#pool.agent, token: this.#token };
   }
 
   /** The server refused a request (401): everything is read again for the next one. */
   invalidate(): void {
     this.#readAt = Number.NEGATIVE_INFINITY;
-    this.#refused = true;
   }
 
   /** The server did not respond in time: its idle connections are not reused. */
@@ -85,33 +68,31 @@ export class RereadCredentials {
   }
 
   async #read(): Promise<void> {
-    const { read, readTimeoutMs } = this.#options;
-    using limit = deadline(readTimeoutMs);
     try {
-      const material = await untilAborted(read({ refused: this.#refused }), limit.signal);
-      await this.#renewPool(material);
-      this.#headers = material.headers;
+      const content = await this.#options.read();
+      this.#renewPool(content);
+      this.#token = content.token;
     } catch (error) {
       // The file may be half replaced: keep the last credentials.
       if (this.#pool === undefined) throw error;
       return;
     }
     this.#readAt = performance.now();
-    this.#refused = false;
   }
 
-  async #renewPool({ server, tls, newAgent }: CredentialMaterial): Promise<void> {
+  #renewPool({ server, tls }: PlainKubeconfig): void {
     const entries = Object.entries(tls).map(([key, value]) => `${key}\0${String(value)}\0`);
     const fingerprint = hash("sha256", `${server.href}\0${entries.join("")}`);
     if (this.#pool?.fingerprint === fingerprint) return;
-    const agent = (await newAgent?.()) ?? this.#newAgent(server, tls);
+    const agent = this.#newAgent(server, tls);
     this.dropIdleConnections();
     this.#pool = { agent, fingerprint };
     this.#server = server;
   }
 
   /** A bounded pool with TCP keep-alive, to notice dead peers. Parses certificates only once. */
-  #newAgent({ protocol }: URL, tls: CredentialMaterial["tls"]): HttpAgent {
+  #newAgent({ protocol }: URL, { serverName, ...same }: PlainKubeconfig["tls"]): HttpAgent {
+    const tls = { ...same, ...omitUndefined({ servername: serverName }) };
     const pool = { keepAlive: true, keepAliveMsecs: 15_000, maxSockets: 32, maxFreeSockets: 4 };
     if (protocol === "http:") return new HttpAgent(pool);
     try {

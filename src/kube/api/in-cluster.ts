@@ -14,15 +14,12 @@ export interface InClusterOptions {
   readonly serviceAccountDir?: string;
 }
 
-/** The credentials of the pod's service account. This needs no client library, unlike a kubeconfig. */
+/** The credentials of the pod's service account. */
 export function inClusterCredentials(options: InClusterOptions): RereadCredentials {
   return new RereadCredentials({
     source: "the service account",
     server: serverOf(options),
-    async read() {
-      const { server, tls, token } = await inClusterContent(options);
-      return { server, tls, headers: { authorization: `Bearer ${token}` } };
-    },
+    read: () => inClusterContent(options),
   });
 }
 

@@ -25,7 +25,7 @@ export interface PlainKubeconfig {
 }
 
 /** What a kubeconfig file contains, before its values are checked. */
-export interface Kubeconfig {
+interface Kubeconfig {
   readonly document: JsonObject;
   /** Relative paths in it start here. */
   readonly dir: string;
@@ -67,40 +67,30 @@ export function readPlainKubeconfig(
 ): PlainKubeconfig {
   try {
     const kubeconfig = readKubeconfig(path, links);
-    if (isPlain(kubeconfig, { allowsTokenFile })) return plainKubeconfig(kubeconfig);
+    const key = unusableKey(kubeconfig, allowsTokenFile ? userKeysOfAdministrator : userKeys);
+    if (key === undefined) return plainKubeconfig(kubeconfig);
     const token = allowsTokenFile ? "a token" : "a token in the file";
-    throw new Error(`only a certificate or ${token} can be used here`);
+    throw new Error(`${key}: only a certificate or ${token} can be used here`);
   } catch (error) {
-    throw kubeconfigError(path, error);
+    throw new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
   }
 }
 
 /** Reads a kubeconfig file. @throws Error that quotes nothing of it */
-export function readKubeconfig(path: string, links: Links = "any"): Kubeconfig {
+function readKubeconfig(path: string, links: Links = "any"): Kubeconfig {
   const document = documentOf(readTextFile(path, links));
   return { document, dir: dirname(path), ...currentOf(document) };
 }
 
-/** An error about a kubeconfig file that names it. */
-export function kubeconfigError(path: string, error: unknown): Error {
-  return new Error(`kubeconfig ${path}: ${errorMessage(error)}`, { cause: error });
-}
-
-/** Whether certificates, a token or, if allowed, the file of a token are all that it needs. */
-export function isPlain({ cluster, user }: Kubeconfig, { allowsTokenFile = true } = {}): boolean {
-  const isKnown =
-    (keys: ReadonlySet<string>) =>
-    ([key, value]: [string, Json]) =>
-      keys.has(key) || value === null || value === "" || value === false;
-  const ofUser = allowsTokenFile ? userKeysOfAdministrator : userKeys;
-  return (
-    Object.entries(cluster).every(isKnown(clusterKeys)) &&
-    Object.entries(user).every(isKnown(ofUser))
-  );
+/** A key with a value that asks for more than certificates and a token. */
+function unusableKey({ cluster, user }: Kubeconfig, ofUser: ReadonlySet<string>) {
+  const others = (of: JsonObject, keys: ReadonlySet<string>) =>
+    Object.keys(of).filter((key) => !keys.has(key) && ![null, "", false].includes(of[key] as null));
+  return [...others(cluster, clusterKeys), ...others(user, ofUser)][0];
 }
 
 /** The values of a kubeconfig, and of the files that it names, as kubectl reads them. @throws Error */
-export function plainKubeconfig(kubeconfig: Kubeconfig): PlainKubeconfig {
+function plainKubeconfig(kubeconfig: Kubeconfig): PlainKubeconfig {
   const { cluster, user, dir } = kubeconfig;
   const pem = (from: JsonObject, key: string): string | undefined => pemOf(from, { key, dir });
   const tls = omitUndefined({
@@ -114,7 +104,7 @@ export function plainKubeconfig(kubeconfig: Kubeconfig): PlainKubeconfig {
 }
 
 /** The API server's address. @throws Error when it is not one */
-export function serverOf({ cluster }: Kubeconfig): URL {
+function serverOf({ cluster }: Kubeconfig): URL {
   const server = textIn(cluster, "server") ?? "";
   if (!/^https?:/.test(server) || !URL.canParse(server)) {
     throw new Error("the cluster's server is not an http or https URL");
@@ -123,7 +113,7 @@ export function serverOf({ cluster }: Kubeconfig): URL {
 }
 
 /** The token, or what its file has now. @throws Error when it would not fit into a header */
-export function tokenOf({ user, dir }: Kubeconfig): string | undefined {
+function tokenOf({ user, dir }: Kubeconfig): string | undefined {
   const file = textIn(user, "tokenFile");
   const text = file === undefined ? textIn(user, "token") : readTextFile(resolve(dir, file), "any");
   const token = text?.trim();

@@ -45,6 +45,6 @@ test("a kubeconfig's files are inlined", async ({ api }) => {
 test("a kubeconfig with a credential plugin is rejected", async ({ api }) => {
   const kubeconfig = await api.kubeconfig({ exec: { command: "login" } });
   expect(() => readPlainKubeconfig(kubeconfig, { allowsTokenFile: true })).toThrow(
-    "only a certificate or a token can be used here",
+    "exec: only a certificate or a token can be used here",
   );
 });

@@ -185,16 +185,17 @@ contexts: [{name: main, context: {cluster: main, user: me, namespace: kube-syste
   });
 });
 
-const onlyPlain = "only a certificate or a token in the file can be used here";
+const onlyPlain = (key: string) =>
+  `${key}: only a certificate or a token in the file can be used here`;
 
 test.each<[string, JsonObject, JsonObject, string]>([
-  ["a program", {}, { exec: { command: "login" } }, onlyPlain],
-  ["a token file", {}, { tokenFile: "/etc/shadow" }, onlyPlain],
-  ["an identity provider", {}, { "auth-provider": { name: "oidc" } }, onlyPlain],
-  ["a password", {}, { username: "admin", password: "x" }, onlyPlain],
-  ["an impersonated user", {}, { token: "t", as: "root" }, onlyPlain],
-  ["a proxy", { "proxy-url": "http://proxy" }, {}, onlyPlain],
-  ["an unknown key", { "new-key": "x" }, {}, onlyPlain],
+  ["a program", {}, { exec: { command: "login" } }, onlyPlain("exec")],
+  ["a token file", {}, { tokenFile: "/etc/shadow" }, onlyPlain("tokenFile")],
+  ["an identity provider", {}, { "auth-provider": { name: "oidc" } }, onlyPlain("auth-provider")],
+  ["a password", {}, { username: "admin", password: "x" }, onlyPlain("username")],
+  ["an impersonated user", {}, { token: "t", as: "root" }, onlyPlain("as")],
+  ["a proxy", { "proxy-url": "http://proxy" }, {}, onlyPlain("proxy-url")],
+  ["an unknown key", { "new-key": "x" }, {}, onlyPlain("new-key")],
   ["a token with a line break", {}, { token: "a\r\nb: c" }, "character that is not allowed"],
   ["a number as token", {}, { token: 1 }, "token is not a string"],
   ["another protocol", { server: "file:///etc/shadow" }, {}, "not an http or https URL"],

@@ -347,7 +347,7 @@ test("requests smaller pages when a response takes too long", async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  const read = async () => ({ server: url, tls: {}, headers: {} });
+  const read = async () => ({ server: url, tls: { rejectUnauthorized: true } });
   const client = new ApiClient(new RereadCredentials({ source: "the test", server: url, read }));
   onTestFinished(() => {
     server.closeAllConnections();
