@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { documentProblems } from "../scripts/documents.ts";
 
 const engine = ["lib", "netlink", "cni", "npwg", "engine"];
-const adapters = ["records", "host", "kube", "manifests", "devices", "cri"];
+const adapters = ["records", "host", "kube", "manifests", "devices"];
 
 /**
  * Which folders of src/ each folder may import: ARCHITECTURE.md, "Folders and who may import whom".
@@ -23,7 +23,6 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kube: engine,
   manifests: engine,
   devices: [...engine, "grpc"],
-  cri: [...engine, "grpc"],
   serving: [...engine, ...adapters, "protocol"],
   daemon: [...engine, ...adapters, "protocol", "serving"],
   standalone: [...engine, ...adapters, "protocol", "daemon/config"],
@@ -309,7 +308,7 @@ test.each([
     "imports #manifests/documents.ts",
   ],
   ["src/kube/client.ts", 'import { x } from "#protocol/frame.ts";', "imports #protocol/frame.ts"],
-  ["src/cri/a.ts", 'import { x } from "@grpc/grpc-js";', "imports @grpc/grpc-js"],
+  ["src/devices/a.ts", 'import { x } from "@grpc/grpc-js";', "imports @grpc/grpc-js"],
   [
     "src/daemon/start.ts",
     'import { x } from "#standalone/serve.ts";',

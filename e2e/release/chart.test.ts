@@ -107,7 +107,6 @@ describe("the chart renders the same objects as kustomize", () => {
     ["flavour thin", { flavour: "thin" }, ["overlays/thin"]],
     ["referencePlugins", { referencePlugins: { enabled: true } }, ["overlays/reference-plugins"]],
     ["agent", { agent: { enabled: true } }, ["base", "overlays/agent"]],
-    ["sandboxes", { sandboxes: { enabled: true } }, ["base", "overlays/sandboxes"]],
     ["dhcp", { dhcp: { enabled: true } }, ["base", "overlays/dhcp"]],
     [
       "monitoring",
@@ -177,7 +176,7 @@ describe("the chart's values", () => {
     const digest = `sha256:${"a".repeat(64)}`;
     const repository = "registry.example.org:5000/plexus";
     const imagesOf = async (image: object): Promise<string[]> => {
-      const values = { image, agent: { enabled: true }, sandboxes: { enabled: true } };
+      const values = { image, agent: { enabled: true } };
       const text = JSON.stringify(await renderChart({ values }));
       return [
         ...new Set([...text.matchAll(/"image":"([^"]*)"/g)].flatMap(([, name = ""]) => name)),
@@ -297,31 +296,27 @@ describe("the chart's values", () => {
     );
   });
 
-  test("set tolerations and nodeSelector of every DaemonSet, and the container runtime's socket", async () => {
+  test("set tolerations and nodeSelector of every DaemonSet", async () => {
     const tolerations = [{ key: "example.org/network", operator: "Exists" }];
     const placed = { tolerations, nodeSelector: { pool: "a" } };
-    const additions = { agent: { enabled: true }, sandboxes: { enabled: true } };
+    const additions = { agent: { enabled: true } };
     const all = await renderChart({ values: { ...placed, ...additions, platform: "k3s" } });
     const specs = all.flatMap(({ kind, spec }) => (kind === "DaemonSet" ? spec.template.spec : []));
-    expect(specs).toHaveLength(3);
+    expect(specs).toHaveLength(2);
     const nodeSelector = { "kubernetes.io/os": "linux", pool: "a" };
     for (const spec of specs) expect(spec).toMatchObject({ tolerations, nodeSelector });
-    const sockets = specs.map((spec) =>
-      hostPathOf({ ...spec, volumes: spec.volumes ?? [] }, "runtime"),
-    );
-    expect(sockets).toContain("/run/k3s/containerd/containerd.sock");
   });
 
   test("add affinity to what keeps every pod off virtual nodes, or replace its terms", async () => {
     const on = { enabled: true };
-    const additions = { agent: on, dhcp: on, sandboxes: on };
+    const additions = { agent: on, dhcp: on };
     const affinitiesOf = async (affinity: object): Promise<object[]> => {
       const all = await renderChart({ values: { ...additions, affinity }, hooks: true });
       const isPlaced = ({ kind }: Manifest): boolean => ["DaemonSet", "Job"].includes(kind);
       return all.filter(isPlaced).map(({ spec }) => spec.template.spec.affinity);
     };
     const [first, ...others] = await affinitiesOf({ podAffinity: { x: 1 } });
-    expect(others).toEqual([first, first, first, first, first]);
+    expect(others).toEqual([first, first, first, first]);
     expect(first).toMatchObject({ podAffinity: { x: 1 } });
     expect(JSON.stringify(first)).toContain('"eks.amazonaws.com/compute-type"');
     const terms = [{ matchExpressions: [{ key: "pool", operator: "In", values: ["a"] }] }];
@@ -342,10 +337,10 @@ describe("the chart's values", () => {
     };
     const updateStrategy = { type: "OnDelete" };
     const on = { enabled: true };
-    const additions = { agent: on, dhcp: on, sandboxes: on };
+    const additions = { agent: on, dhcp: on };
     const values = { ...pods, ...metadata, ...containers, ...additions, updateStrategy };
     const made = (await renderChart({ values })).filter(({ kind }) => kind === "DaemonSet");
-    expect(made).toHaveLength(4);
+    expect(made).toHaveLength(3);
     for (const { spec } of made) {
       expect(spec.template).toMatchObject({
         metadata: { annotations: metadata.podAnnotations, labels: metadata.podLabels },
@@ -391,7 +386,7 @@ describe("the chart's values", () => {
 
   test("leave the DHCP daemon, which the DELs of the last pods need, beside the uninstaller", async () => {
     const on = { enabled: true };
-    const values = { uninstall: true, agent: on, dhcp: on, sandboxes: on };
+    const values = { uninstall: true, agent: on, dhcp: on };
     const daemonSets = (await renderChart({ values })).filter(({ kind }) => kind === "DaemonSet");
     const names = daemonSets.map(({ metadata }) => metadata.name);
     expect(names.toSorted()).toEqual(["plexus-dhcp", "plexus-uninstall"]);
@@ -452,7 +447,6 @@ describe("the chart's values", () => {
     const base = [
       "metrics",
       "agent",
-      "sandboxes",
       "dhcp",
       "startupTaint",
       "networkPlacement",

@@ -12,7 +12,7 @@ import {
 import { kubernetesDirectory } from "../cluster/kubernetes/build/kubernetes.ts";
 
 /** Overlays that come beside one that installs Plexus itself. */
-const additions = ["agent", "dhcp", "metrics", "reference-plugins", "sandboxes", "thin"];
+const additions = ["agent", "dhcp", "metrics", "reference-plugins", "thin"];
 
 /** The overlays that install Plexus on a distribution. */
 export const distributions: readonly string[] = readdirSync(join(root, "deploy/overlays")).filter(

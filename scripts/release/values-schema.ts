@@ -66,7 +66,6 @@ export function valuesSchema(): string {
       networkPlacement: closed({ enabled }),
       endpoints: closed({ enabled }),
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
-      sandboxes: closed({ enabled, runtimeSocket: { type: "string", pattern: "^(/.*)?$" } }),
       deviceCheckpoint: closed({ enabled }),
       resourcesInjector: closed({
         enabled,

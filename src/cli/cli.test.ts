@@ -20,10 +20,7 @@ import { parse } from "yaml";
 import { gcCommand } from "#cli/node/gc.ts";
 import { checkNode } from "#cli/node/uninstall-checks.ts";
 import { linesOf, run } from "#cli/testing/run.ts";
-import { sandboxListFile } from "#cri/sandbox-list-file.ts";
-import { listPodSandbox } from "#cri/testing/list-pod-sandbox.ts";
 import type { AttachmentRecord, RecordedAttachment } from "#engine/record/record.ts";
-import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { readBootId } from "#host/boot-id.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { isCrioRunning } from "#host/crio.ts";
@@ -170,7 +167,7 @@ test("version names plexusctl and plexusd", async ({ node }) => {
   expect(JSON.parse(json.out)).toEqual({ plexusctl: { version: "dev", commit: "dev" } });
 });
 
-const programs = ["install-plugins", "uninstall-cluster", "sandboxes", "docker", "network-test"];
+const programs = ["install-plugins", "uninstall-cluster", "docker", "network-test"];
 
 test("the overview leaves out the programs that manifests and units start; each has its own help", async () => {
   const { out } = await run("help");
@@ -446,7 +443,6 @@ test("uninstall hands the node back, leaves no directory, and is repeatable", as
     "net.d/00-plexus.conflist.cilium_bak",
     "run/plexus.sock",
     "run/plexus.sock.0a1b2c",
-    "run/sandboxes.json",
     "state/c-1@eth0.record.damaged",
     "state/.c-1@eth0.record.0123456789ab.tmp",
     "state/c-1.lock",
@@ -804,24 +800,6 @@ test("uninstall finds the primary's plugins in the listed directories, too", asy
   expect((await node.uninstall()).err).toContain("flannel not found in");
   await installWith(node, dir);
   expect(await node.uninstall()).toMatchObject({ code: 0, err: "" });
-});
-
-test("sandboxes updates the file until it is stopped, which removes it, or the runtime does not answer", async () => {
-  const runtime = await ScriptedServer.create();
-  const items = [{ id: "c1", metadata: undefined, state: 0 }];
-  await runtime.answer(listPodSandbox, () => ({ items })).start();
-  const file = join(runtime.directory, "sandboxes.json");
-  const argv = ["sandboxes", "--runtime-socket", runtime.socketPath, "--write", file];
-  const stopping = new AbortController();
-  const running = linesOf(argv, "", stopping.signal);
-  await vi.waitUntil(async () => (await stat(file).catch(() => undefined)) !== undefined);
-  expect((await sandboxListFile(file).latest())?.containerIds).toEqual(new Set(["c1"]));
-  expect((await run("sandboxes", "--help")).out).toContain("every 30 s");
-  stopping.abort();
-  expect(await running).toMatchObject({ code: 0 });
-  expect(await sandboxListFile(file).latest()).toBeUndefined();
-  runtime.stop();
-  expect(await run(...argv)).toMatchObject({ code: 1 });
 });
 
 test.each([

@@ -16,7 +16,6 @@ import { gcCommand } from "#cli/node/gc.ts";
 import { installCommand } from "#cli/node/install.ts";
 import { installPluginsCommand } from "#cli/node/reference-plugins.ts";
 import { refreshCommand } from "#cli/node/refresh.ts";
-import { sandboxesCommand } from "#cli/node/sandboxes.ts";
 import { uninstallCommand } from "#cli/node/uninstall.ts";
 import { uninstallClusterCommand } from "#cli/node/uninstall-cluster.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
@@ -48,7 +47,6 @@ const commands: readonly Command[] = [
 const programs: readonly Command[] = [
   installPluginsCommand,
   uninstallClusterCommand,
-  sandboxesCommand,
   dockerCommand,
   endpointsCommand,
   networkTestCommand,

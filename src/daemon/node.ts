@@ -38,7 +38,6 @@ export interface NodeOptions
     | "otherRecords"
     | "confFiles"
     | "deviceSources"
-    | "runtimeSandboxes"
     | "metrics"
     | "isNothingAt"
   > {

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { sandboxListFile, sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { AdminAnswers } from "#daemon/admin/admin-answers.ts";
 import { startAdminServer } from "#daemon/admin/admin-server.ts";
 import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
@@ -87,7 +86,6 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const node = await openNode({
     ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
     deviceSources: Object.values(devices),
-    runtimeSandboxes: sandboxListFile(sandboxListPath(flags.socket)),
     isNothingAt: nothingAt(adapters.view),
     // With --thin, the shim starts plexus-standalone.
     openCalls: (engine) =>

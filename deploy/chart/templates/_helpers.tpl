@@ -18,7 +18,6 @@ metrics.tlsConfig: metrics.monitoring
 resourcesInjector.certificate: resourcesInjector.enabled
 resourcesInjector.image: resourcesInjector.enabled
 resourcesInjector.key: resourcesInjector.enabled
-sandboxes.runtimeSocket: sandboxes.enabled
 startupTaint.key: startupTaint.enabled
 {{- end -}}
 

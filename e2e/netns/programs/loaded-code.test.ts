@@ -2,12 +2,9 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { expect, onTestFinished, test, vi } from "vitest";
-import { listPodSandbox } from "#cri/testing/list-pod-sandbox.ts";
+import { expect, onTestFinished, test } from "vitest";
 import { FakeKubelet } from "#devices/testing/fake-kubelet.ts";
-import { ScriptedServer } from "#grpc/testing/scripted-server.ts";
 import { FakeApiServer } from "#kube/testing/fake-api-server.ts";
-import { textIfPresent } from "#lib/files/read-file.ts";
 import { defaultPlanName } from "#lib/files/state-files.ts";
 import { distPath, nodeBinary } from "../../support/paths.ts";
 import { startPlexusd } from "../../support/plexusd.ts";
@@ -53,18 +50,4 @@ test("plexusctl devices loads the gRPC library to query the kubelet", async () =
   const command = [nodeBinary(), distPath("plexusctl.js"), "devices", "web", ...dirs];
   await execa("env", [env, ...command], { reject: false });
   expect(await hasGrpc()).toBe(true);
-});
-
-test("the bundle finds what it needs in the gRPC library", async () => {
-  const runtime = await ScriptedServer.create();
-  const items = [{ id: "c1", metadata: undefined, state: 0 }];
-  await runtime.answer(listPodSandbox, () => ({ items })).start();
-  const file = join(runtime.directory, "sandboxes.json");
-  const command = ["sandboxes", "--runtime-socket", runtime.socketPath, "--write", file];
-  const listing = execa(nodeBinary(), [distPath("plexusctl.js"), ...command]);
-  await vi.waitUntil(async () => textIfPresent(file, "above")?.includes('["c1"]'), {
-    timeout: 10_000,
-  });
-  listing.kill("SIGTERM");
-  await listing;
 });

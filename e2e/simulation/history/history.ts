@@ -16,7 +16,7 @@ import { annotationsOf, scheduleEdits } from "./annotation.ts";
 import { putDefinitions, restoreDefinitions } from "./definitions.ts";
 import type { Mischief } from "./draw/mischief.ts";
 import { checkEnd, checkRunning, recordNames } from "./end.ts";
-import { losePower, startMachine, writeList } from "./machine.ts";
+import { losePower, startMachine } from "./machine.ts";
 import { mirrorOf } from "./mirror.ts";
 import { makeMischief } from "./mischief.ts";
 import { PlannedFaults } from "./planned-faults.ts";
@@ -286,7 +286,7 @@ async function repair(stage: Stage): Promise<void> {
   const isStopped = (): boolean => stage.plexusd?.process.delayed !== undefined;
   const isReady = (): boolean =>
     stage.isOn && stage.plexusd?.isServing === true && !isStopped() && unsettled(stage) === 0;
-  const { hasList, mischief, others } = stage.scenario;
+  const { mischief, others } = stage.scenario;
   const netnsOf = (id: string): string => podNetns(stage.scenario.runtime, id);
   const unmount = (): void => {
     for (const id of leftovers(stage)) world.kernel.removeNamespace(netnsOf(id));
@@ -298,17 +298,13 @@ async function repair(stage: Stage): Promise<void> {
   if (!(await schedule.until(isReady, endUs)))
     return properties.violate("in the end", `${unsettled(stage)} pods are not settled`);
   const nudge = async (): Promise<void> => {
-    writeList(stage);
     await inProcess(runtime.process, () => runtime.nudge()).catch(() => undefined);
   };
-  // Without the runtime's list, what it has forgotten stays as long as its pod; with it, as long as its namespace.
-  const isListed = hasList && others.second?.isListed !== true;
+  // What the runtime has forgotten stays as long as its pod, or the namespace of a sandbox that was replaced.
   const isReplaced = (id: string): boolean =>
     [...runtime.sandboxes.values()].some(({ pod }) => pod === runtime.podOf.get(id));
   const isTidy = (): boolean =>
-    leftovers(stage).every(
-      (id) => world.kernel.hasNamespace(netnsOf(id)) || !(isListed || isReplaced(id)),
-    );
+    leftovers(stage).every((id) => world.kernel.hasNamespace(netnsOf(id)) || !isReplaced(id));
   if (!(await schedule.until(isTidy, endUs, nudge)))
     return properties.violate("in the end", `beside running pods: ${leftovers(stage).join()}`);
   const isOver = schedule.nowUs + (others.isLong ? graceUs : 0);

@@ -8,9 +8,6 @@ import type { Process } from "../world/schedule.ts";
 import type { MeshScenario } from "./others.ts";
 import { type Stage, sidesOf } from "./stage.ts";
 
-/** How often `plexusctl sandboxes` writes the runtime's list, in microseconds. */
-const listUs = 30e6;
-
 /** Starts all that the history has besides the runtime and the kubelet. */
 export function startMachine(stage: Stage): void {
   startPlexusd(stage);
@@ -18,7 +15,6 @@ export function startMachine(stage: Stage): void {
   if (stage.scenario.service !== undefined)
     for (const replica of ["a", "b"]) keep(stage, () => startEndpoints(stage, replica));
   if (stage.scenario.others.mesh !== undefined) keepMeshAgent(stage, stage.scenario.others.mesh);
-  if (stage.scenario.hasList) keepList(stage);
 }
 
 function keep(stage: Stage, start: () => Process): void {
@@ -71,27 +67,11 @@ function keepMeshAgent(stage: Stage, scenario: MeshScenario): void {
   schedule.at(Math.max(0, 1000 * startMs - schedule.nowUs), start, outside);
 }
 
-function keepList(stage: Stage): void {
-  const { schedule } = stage.world;
-  const write = (): void => {
-    if (!stage.isOn || stage.faults.isOver) return;
-    if (stage.runtime.process.isAlive) writeList(stage);
-    schedule.at(listUs, write, schedule.outside);
-  };
-  schedule.at(listUs, write, schedule.outside);
-}
-
-/** Writes the list of sandboxes, perhaps with those of another runtime. */
-export function writeList({ runtime, second, scenario }: Stage): void {
-  const isForeign = scenario.others.second?.isListed === true;
-  runtime.writeList(isForeign ? second?.runtime.sandboxes.keys() : undefined);
-}
-
 /** Starts plexusd, again and again, as the kubelet does. */
 export function startPlexusd(stage: Stage): void {
   if (!stage.isOn || stage.isAway || stage.plexusd !== undefined) return;
   const { schedule, random } = stage.world;
-  const plexusd = new Plexusd(stage.runtime, stage.scenario, () => {
+  const plexusd = new Plexusd(stage.scenario, () => {
     stage.properties.disturb(120e6);
     if (stage.plexusd !== plexusd) return;
     stage.plexusd = undefined;

@@ -8,8 +8,6 @@ interface SecondRuntime {
   readonly defaultNetwork: NetworkName;
   /** The paths of `nerdctl` are of processes, those of `cnitool` have names. */
   readonly client: "cnitool" | "nerdctl";
-  /** Whether `plexusctl sandboxes` lists its containers, and not those of the kubelet's runtime. */
-  readonly isListed: boolean;
   readonly containers: readonly { readonly startMs: number; readonly lifeMs: number | undefined }[];
 }
 
@@ -81,7 +79,6 @@ function drawSecond(random: Random): SecondRuntime {
   return {
     defaultNetwork: random.pick(["pods", "pods-chained", "data", "strict"]),
     client: random.pick(["cnitool", "nerdctl"]),
-    isListed: random.chance(0.25),
     containers: Array.from({ length: random.integer(1, 3) }, () => ({
       startMs: random.duration(1, 5000),
       lifeMs: random.chance(0.6) ? random.duration(200, 20_000) : undefined,

@@ -25,8 +25,6 @@ export interface Scenario extends Pick<StatusScenario, "isStatic" | "changesStat
   readonly hotPlug: boolean;
   /** Whether pods keep routes to the cluster by their primary network. */
   readonly keepsCluster: boolean;
-  /** Whether the runtime's list of sandboxes is written every half minute. */
-  readonly hasList: boolean;
   /** Whether it lasts until plexusd has swept the state directory, if there is something to sweep. */
   readonly isSwept: boolean;
   readonly pods: readonly PodScenario[];
@@ -86,7 +84,7 @@ export function drawScenario(seed: number): Scenario {
     passesAnnotations: random.chance(0.3),
     hasStandalone: random.chance(0.2),
     hasAgent: random.chance(0.15) || hotPlug,
-    hasList: random.chance(0.2),
+    lingers: random.chance(0.7),
     isSwept: random.chance(0.3),
     pods: Array.from({ length: podCount }, () => ({
       ...drawPod(random, size),
@@ -120,9 +118,7 @@ export function drawScenario(seed: number): Scenario {
     ...{ seed, ...node, pods, hotPlug, publishStatus, others, service: endpoints.service },
     keepsCluster: hotPlug && new Random(seed + 0.4375 * 2 ** 32).chance(0.5),
     hasStandalone: node.hasStandalone || others.hasTwoBootIds,
-    lingers: ofOthers.chance(0.7),
     hasAgent: node.hasAgent || others.isAgentBlind,
-    hasList: node.hasList || others.second?.isListed === true,
     mischief: [
       ...[...mischief, ...others.mischief, ...ofEdit],
       ...[...statuses.mischief, ...ofPlugins, ...endpoints.mischief],

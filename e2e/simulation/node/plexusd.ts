@@ -13,7 +13,7 @@ import { readCall } from "#engine/ports/call.ts";
 import type { PodName } from "#engine/ports/cluster.ts";
 import type { DeviceSource } from "#engine/ports/devices.ts";
 import { emptyPorts } from "#engine/ports/empty-ports.ts";
-import { HostGoneError, type RuntimeSandboxes } from "#engine/ports/host.ts";
+import { HostGoneError } from "#engine/ports/host.ts";
 import { type Logger, noLogger } from "#engine/ports/logger.ts";
 import { HostConfFiles } from "#host/conf-files.ts";
 import { ApiClient } from "#kube/api/client.ts";
@@ -153,7 +153,6 @@ const leftAlone = {
 /** plexusd without its sockets: {@link openNode}. */
 export class Plexusd {
   readonly process = new Process("plexusd");
-  readonly #runtimeSandboxes: RuntimeSandboxes;
   readonly #scenario: PlexusdScenario;
   readonly #life = new Life(logger);
   readonly #agents = new AgentSessions();
@@ -165,8 +164,7 @@ export class Plexusd {
   #isSignalled = false;
 
   /** Begins its start, which takes a while. `onEnd` is called when it has ended in any way. */
-  constructor(runtimeSandboxes: RuntimeSandboxes, scenario: PlexusdScenario, onEnd: () => void) {
-    this.#runtimeSandboxes = runtimeSandboxes;
+  constructor(scenario: PlexusdScenario, onEnd: () => void) {
     this.#scenario = scenario;
     const { schedule, random } = world();
     world().note(() => "plexusd starts");
@@ -253,7 +251,6 @@ export class Plexusd {
     const spec = () => current.nodeConf;
     const node = await openNode({
       ...{ life, config, cluster, records, confFiles, deviceSources, logger },
-      runtimeSandboxes: this.#runtimeSandboxes,
       metrics: emptyPorts.metrics,
       hotPlugMetrics: { operationEnded: () => undefined, statusWritten: () => undefined },
       nodeConf:

@@ -1,9 +1,7 @@
 import { namedPlugins } from "#engine/config.ts";
-import type { RuntimeSandboxes } from "#engine/ports/host.ts";
 import { SharedLock } from "#lib/concurrency/shared-lock.ts";
 import type { JsonObject } from "#lib/json.ts";
 import { isLive } from "../recorded.ts";
-import { clockMs } from "../world/ground.ts";
 import { Process } from "../world/schedule.ts";
 import { world } from "../world/world.ts";
 import { listFiles } from "./mesh-agent.ts";
@@ -69,7 +67,7 @@ const limits = { run: 240e6, request: 120e6, cleanup: 60e6, gc: 30e6 };
  * A container runtime: which CNI calls it makes, and what it forgets (reference: containerd's CRI
  * plugin with go-cni, CRI-O 1.35 with ocicni). Its sandboxes survive its restarts and the machine's.
  */
-export class Runtime implements RuntimeSandboxes {
+export class Runtime {
   readonly #options: RuntimeOptions;
   readonly sandboxes = new Map<string, Sandbox>();
   /**
@@ -85,21 +83,10 @@ export class Runtime implements RuntimeSandboxes {
   #appended: string[] = [];
   /** A GC excludes everything else, as CNI demands of runtimes. */
   #lock = new SharedLock();
-  #listed: Awaited<ReturnType<RuntimeSandboxes["latest"]>>;
 
   constructor(options: RuntimeOptions) {
     this.#options = options;
     this.#conf = options.conf;
-  }
-
-  /** What `plexusctl sandboxes` has written last; see {@link writeList}. */
-  async latest(): ReturnType<RuntimeSandboxes["latest"]> {
-    return this.#listed;
-  }
-
-  writeList(ids: Iterable<string> = this.sandboxes.keys()): void {
-    const containerIds = new Set([...ids, "plexusd"]);
-    this.#listed = { listedAt: new Date(clockMs()).toISOString(), containerIds };
   }
 
   /** Uses another configuration from now on. */

@@ -2,7 +2,6 @@ import { readdir, rm, rmdir } from "node:fs/promises";
 import { basename, join, parse } from "node:path";
 import type { CliStreams } from "#cli/command.ts";
 import { stateFilesIn } from "#cli/inspect/node-state.ts";
-import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import type { HandBackPaths } from "#daemon/cni-conf/hand-back.ts";
 import { executableNames } from "#lib/files/default-paths.ts";
 import { standalonePaths } from "#lib/files/standalone-paths.ts";
@@ -24,7 +23,6 @@ export interface UninstallPaths extends HandBackPaths {
  */
 export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams): Promise<void> {
   const { dir: socketDir, base: socket } = parse(paths.socket);
-  const sandboxes = basename(sandboxListPath(paths.socket));
   const { dir: standaloneDir, ...files } = standalonePaths(paths.stateDir);
   const standalone = Object.values(files).map((path) => basename(path));
   const state = await stateFilesIn(paths.stateDir);
@@ -32,7 +30,7 @@ export async function removeNodeFiles(paths: UninstallPaths, output: CliStreams)
   await removePluginDirs(paths.pluginDirsFile, output);
   await reportPlugins(paths.binDir, output);
   const removed: readonly (readonly [dir: string, isOurs: (name: string) => boolean])[] = [
-    [socketDir, (name) => isSocketFileName(name, socket) || name === sandboxes],
+    [socketDir, (name) => isSocketFileName(name, socket)],
     [standaloneDir, (name) => standalone.includes(targetOfTemporaryName(name) ?? name)],
     [paths.stateDir, (name) => state.includes(name)],
     [paths.binDir, (name) => executables.includes(name)],

@@ -2,7 +2,6 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, test } from "vitest";
-import { sandboxListPath } from "#cri/sandbox-list-file.ts";
 import { engineKeys } from "#engine/config-keys.ts";
 import { defaultPaths, executableNames } from "#lib/files/default-paths.ts";
 import { adminSocketPath } from "#lib/files/state-files.ts";
@@ -23,9 +22,6 @@ import {
 const install = loadManifests(readFileSync(`${root}deploy/install.yaml`, "utf8"));
 const uninstall = loadManifests(readFileSync(`${root}deploy/uninstall/daemonset.yaml`, "utf8"));
 const agent = loadManifests(readFileSync(`${root}deploy/overlays/agent/daemonset.yaml`, "utf8"));
-const sandboxes = loadManifests(
-  readFileSync(`${root}deploy/overlays/sandboxes/daemonset.yaml`, "utf8"),
-);
 const dhcp = loadManifests(readFileSync(`${root}deploy/overlays/dhcp/daemonset.yaml`, "utf8"));
 const crdText = readFileSync(`${root}crds/network-attachment-definitions.yaml`, "utf8");
 const installSpec = byKind("DaemonSet", install).spec.template.spec;
@@ -57,7 +53,6 @@ test("the pods of these DaemonSets and of a Job tolerate all taints", () => {
     ...Array.from({ length: 3 }, () => "DaemonSet in migration/daemonsets.yaml"),
     "DaemonSet in overlays/agent/daemonset.yaml",
     "DaemonSet in overlays/dhcp/daemonset.yaml",
-    "DaemonSet in overlays/sandboxes/daemonset.yaml",
     "DaemonSet in uninstall/daemonset.yaml",
     "Job in uninstall/hook.yaml",
   ]);
@@ -390,23 +385,13 @@ test("the overlays' patches use names, not positions in a list", () => {
   }
 });
 
-test("only the pod that lists sandboxes mounts the runtime's socket, and it has no token [S-115]", () => {
-  const { spec } = byKind("DaemonSet", sandboxes).spec.template;
-  const [container] = spec.containers;
-  expect(spec.volumes.map(({ name }) => [name, hostPathOf(spec, name)])).toEqual([
-    ["runtime", "/run/containerd/containerd.sock"],
-    ["run", dirname(defaultPaths.socket)],
-  ]);
-  expect(container.args).toEqual([
-    "--runtime-socket",
-    mountOf(container, "runtime")?.mountPath,
-    "--write",
-    sandboxListPath(defaultPaths.socket),
-  ]);
-  expect(spec).toMatchObject({ automountServiceAccountToken: false, hostNetwork: true });
-  expect(container.securityContext).toEqual(installSpec.containers[0].securityContext);
-  const mounted = installSpec.volumes.map(({ name }) => hostPathOf(installSpec, name) ?? "");
-  expect(mounted.filter((path) => /containerd|crio/.test(path) || path === "/run")).toEqual([]);
+test("no pod mounts the container runtime's socket [S-115]", () => {
+  const pods = [install, uninstall, agent, dhcp].map((all) => byKind("DaemonSet", all).spec);
+  const mounted = pods.flatMap(({ template: { spec } }) =>
+    (spec.volumes ?? []).map(({ name }) => hostPathOf(spec, name) ?? ""),
+  );
+  expect(mounted).toContain("/run/plexus");
+  expect(mounted.filter((path) => /containerd|crio|^\/(run)?$/.test(path))).toEqual([]);
 });
 
 test("the daemon of the plugin dhcp has four capabilities, limits, no token, and survives an upgrade of Plexus", () => {

@@ -12,14 +12,10 @@ import { recordsAt } from "./netns-path.ts";
  *   (LXC, Incus, Proxmox), its containers have another boot ID;
  * - a pod can be deleted from the API while its node is unreachable, and a container that is no
  *   pod can have a pod's name;
- * - another runtime can have made the list;
  * - a process can lack the mount of a namespace that others have.
  * So two signs are needed, and one of them is always the namespace: mounts of /run do not survive a
  * boot, and a runtime removes them last.
  */
-
-/** A list of a container runtime does not have it. */
-export const notListed = "the container runtime does not list it";
 
 /** A runtime has one sandbox of a pod at a time. */
 export const replaced = "its pod has a later sandbox";

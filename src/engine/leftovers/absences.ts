@@ -1,12 +1,11 @@
 import { signOfBoot } from "#engine/call/sign-of-boot.ts";
-import { notListed, replaced, replacedRecords } from "#engine/del/signs-of-life.ts";
+import { replaced, replacedRecords } from "#engine/del/signs-of-life.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import type { DamagedRecord } from "#engine/ports/records.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 import { recordFileName } from "#lib/files/state-files.ts";
 import { isInterruptedAdd } from "./leftover.ts";
 import { MissingPods } from "./missing-pods.ts";
-import { UnknownSandboxes } from "./unknown-sandboxes.ts";
 
 /** After start-up, in which the runtime can delete sandboxes from before a reboot itself. */
 const graceMs = 600_000;
@@ -18,24 +17,21 @@ export const ended = "it has ended";
 export class Absences {
   readonly #deps: EngineDeps;
   readonly #missingPods: MissingPods;
-  readonly #unknownSandboxes: UnknownSandboxes;
   readonly #startedAt: number;
   #replaced: ReadonlySet<string> = new Set();
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
     this.#missingPods = new MissingPods(deps);
-    this.#unknownSandboxes = new UnknownSandboxes(deps);
     // A process for one call counts from the machine's start.
     this.#startedAt = deps.leftoverDuty === "oneCall" ? 0 : deps.clock();
   }
 
-  /** Call it repeatedly, but do not await it in a call: it may ask the API. Never rejects. */
-  async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
+  /** Call it repeatedly. */
+  lookUp(records: readonly AttachmentRecord[]): void {
     const bootId = this.#deps.bootId();
     this.#replaced = new Set(replacedRecords(records, bootId).map(recordFileName));
     if (this.#deps.leftoverDuty !== "oneCall") void this.#missingPods.lookUp(records);
-    await this.#unknownSandboxes.lookUp(records);
   }
 
   /**
@@ -44,10 +40,8 @@ export class Absences {
    */
   of(record: AttachmentRecord, nowMs = this.#deps.clock()): string | undefined {
     if (record.teardown !== undefined || isInterruptedAdd(record, nowMs)) return ended;
-    if (this.#unknownSandboxes.lists(record.containerId)) return undefined;
     if (this.#replaced.has(recordFileName(record))) return replaced;
     if (this.#missingPods.has(record)) return "its pod is gone";
-    if (this.#unknownSandboxes.has(record)) return notListed;
     return this.#graceIsOver() ? signOfBoot(record, this.#deps) : undefined;
   }
 
@@ -62,7 +56,6 @@ export class Absences {
     for (const record of damaged) {
       const { containerId, isIncomplete, modifiedMs } = record;
       if (!isIncomplete || this.#isOfThisBoot(modifiedMs)) continue;
-      if (this.#unknownSandboxes.lists(containerId)) continue;
       if (!(await this.#deps.multusFiles.mayHaveCachedAdd(containerId))) lost.push(record);
     }
     return lost;

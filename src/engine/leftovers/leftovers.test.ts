@@ -426,69 +426,21 @@ test("a sandbox whose pod and namespace have been gone for ten minutes is detach
   expect(lab.records.keys).toEqual(["c2@eth0"]);
 });
 
-/** Provides a list of the runtime every half minute, with a call after each. */
-async function listFor(lab: EngineLab, minutes: number, ...containerIds: string[]): Promise<void> {
-  for (let i = 0; i < minutes * 2; i++) {
-    lab.runtimeSandboxes.make(...containerIds);
-    expect(await lab.status()).toMatchObject({ exitCode: 0 });
-    lab.advance(minute / 2);
-  }
-}
-
-test("a sandbox missing from the runtime's lists for five minutes is detached if its namespace is gone", async () => {
-  const lab = await pods(["c1", "c2"]);
-  await listFor(lab, 12, "c2", "plexusd");
-  expect([forC1(lab), await lab.engine.countLeftovers()]).toEqual([[], 0]);
-  expect(await lab.engine.retryAllLeftovers(agent, lab.host())).toEqual([]);
-  lab.kernel.removeNamespace("/run/netns/c1");
-  await listFor(lab, 1, "c2", "plexusd");
-  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-  expect(lab.records.keys).toEqual(["c2@eth0"]);
-});
-
-test("a sandbox without a visible namespace stays attached while the runtime lists it", async () => {
-  const lab = await pods(["c1"]);
-  lab.kernel.removeNamespace("/run/netns/c1");
-  lab.bootId = "that-of-the-node";
-  lab.advance(11 * minute);
-  await listFor(lab, 12, "c1", "plexusd");
-  expect(forC1(lab)).toEqual([]);
-  await later(lab, 6 * minute);
-  expect(forC1(lab)).toEqual(["bridge DEL net1", "ptp DEL eth0"]);
-});
-
-test("a sandbox whose namespace is gone stays attached until the runtime's lists have lacked it for five minutes", async () => {
-  const lab = await pods(["c1"]);
-  lab.kernel.removeNamespace("/run/netns/c1");
-  await listFor(lab, 4, "plexusd");
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
-  await listFor(lab, 2, "plexusd");
-  expect(lab.records.keys).toEqual([]);
-});
-
 test("a call looks past up to 16 sandboxes that may run, and past those without a sign", async () => {
   const others = Array.from({ length: 20 }, (_, i) => `attached${i}`);
-  const unlisted = Array.from({ length: 18 }, (_, i) => `c${i}`);
-  const lab = await pods([...others, ...unlisted]);
-  await listFor(lab, 6, ...others, "plexusd");
+  const deleted = Array.from({ length: 18 }, (_, i) => `c${i}`);
+  const lab = await pods([...others, ...deleted]);
+  for (const name of deleted) lab.source.removePod(`default/${name}`);
+  await later(lab, minute);
+  await later(lab, 10 * minute);
   for (const [gone, isDetached] of [
     ["c16", false],
     ["c15", true],
   ] as const) {
     lab.kernel.removeNamespace(`/run/netns/${gone}`);
-    lab.advance(minute);
-    lab.runtimeSandboxes.make(...others, "plexusd");
-    await lab.status();
+    await later(lab, minute);
     expect(lab.records.keys.includes(`${gone}@eth0`)).toBe(!isDetached);
   }
-});
-
-test("a sandbox that reappears on one of the runtime's lists stays attached", async () => {
-  const lab = await pods(["c1"]);
-  await listFor(lab, 4, "plexusd");
-  await listFor(lab, 1, "c1", "plexusd");
-  await listFor(lab, 4, "plexusd");
-  expect(lab.records.keys).toEqual(["c1@eth0"]);
 });
 
 /** Removes the pod and the namespace of `c1`, then makes another change. */
@@ -543,29 +495,12 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
       records.put(withoutPod, plan);
       kernel.removeNamespace("/run/netns/c1");
     },
-    ({ runtimeSandboxes }) => runtimeSandboxes.make("plexusd"),
-  ],
-  [
-    "its namespace is gone, and the runtime's list is not updated",
-    ({ kernel, runtimeSandboxes }) => {
-      kernel.removeNamespace("/run/netns/c1");
-      runtimeSandboxes.make("plexusd");
-    },
-  ],
-  [
-    "its namespace is gone, and the runtime's list is empty",
-    ({ kernel }) => kernel.removeNamespace("/run/netns/c1"),
-    ({ runtimeSandboxes }) => runtimeSandboxes.make(),
   ],
   [
     "its record names no boot, as in older releases",
     ({ records }) => records.change(() => ({ bootId: "" })),
   ],
-  ["the runtime provides no list", () => undefined],
-  [
-    "the runtime's list cannot be read",
-    (lab) => Object.assign(lab.runtimeSandboxes, { failure: new Error("not JSON") }),
-  ],
+  ["nothing says that it is over", () => undefined],
 ])("a sandbox stays attached when %s", async (_, begin, repeat) => {
   const lab = await pods(["c1"]);
   begin(lab);
@@ -577,15 +512,6 @@ test.each<[string, (lab: EngineLab) => void, ((lab: EngineLab) => void)?]>([
   expect(lab.plugins.log("DEL")).toEqual([]);
   expect(lab.records.keys).toEqual(["c1@eth0"]);
   expect(lab.logger.at("warn").length).toBeLessThanOrEqual(1);
-});
-
-test("a sandbox without a pod stays attached although the runtime does not list it", async () => {
-  const lab = await pods([]);
-  lab.kernel.addNamespace("/run/netns/c9");
-  const env = { CNI_CONTAINERID: "c9", CNI_NETNS: "/run/netns/c9" };
-  expect(await lab.add({ env })).toMatchObject({ exitCode: 0 });
-  await listFor(lab, 12, "plexusd");
-  expect(lab.records.keys).toEqual(["c9@eth0"]);
 });
 
 test.each<[string, (lab: EngineLab) => void]>([

@@ -213,7 +213,7 @@ export class Leftovers {
 
   async #list(): Promise<LeftoverList> {
     const { records, damaged } = await this.#deps.records.list();
-    void this.#absences.lookUp(records);
+    this.#absences.lookUp(records);
     const known = new Set([...records, ...damaged].map(recordFileName));
     for (const key of this.#notBefore.keys()) if (!known.has(key)) this.#notBefore.delete(key);
     const bySign = Map.groupBy(records, (record) => this.#absences.of(record));

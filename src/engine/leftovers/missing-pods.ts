@@ -26,9 +26,11 @@ export class MissingPods {
   async lookUp(records: readonly AttachmentRecord[]): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const absent: AttachmentRecord[] = [];
-    for (const record of records) if (await this.#isAbsent(record)) absent.push(record);
-    this.#absentSince = absentSince(this.#absentSince, absent, this.#deps.clock());
+    const absent: string[] = [];
+    for (const record of records)
+      if (await this.#isAbsent(record)) absent.push(recordFileName(record));
+    const now = this.#deps.clock();
+    this.#absentSince = new Map(absent.map((name) => [name, this.#absentSince.get(name) ?? now]));
     this.#isLooking = false;
   }
 
@@ -46,15 +48,4 @@ export class MissingPods {
       return false;
     }
   }
-}
-
-/** Since when records lack something, by file name: earlier ones keep their time. */
-export function absentSince(
-  before: ReadonlyMap<string, number>,
-  absent: readonly AttachmentRecord[],
-  now: number,
-): ReadonlyMap<string, number> {
-  return new Map(
-    absent.map(recordFileName).map((name): [string, number] => [name, before.get(name) ?? now]),
-  );
 }

@@ -1,7 +1,7 @@
 import type { EngineConfig } from "#engine/config.ts";
 import type { ClusterSource, DefinitionSource, EventRecorder, StatusPublisher } from "./cluster.ts";
 import type { DeviceInfoFiles, DeviceSource } from "./devices.ts";
-import type { ConfFiles, MultusFiles, RuntimeSandboxes } from "./host.ts";
+import type { ConfFiles, MultusFiles } from "./host.ts";
 import type { Logger } from "./logger.ts";
 import type { RecordReader, RecordWriter, ShimFiles } from "./records.ts";
 
@@ -23,8 +23,6 @@ export interface EngineDeps {
   readonly deviceInfo: DeviceInfoFiles;
   /** None: the annotation's device is trusted, because only root can write the pods' directory. */
   readonly deviceSources: readonly DeviceSource[];
-  /** Absent in a process that serves a single call. */
-  readonly runtimeSandboxes?: RuntimeSandboxes;
   readonly logger: Logger;
   readonly metrics: EngineMetrics;
   /** Milliseconds, monotonic; every process of a boot reads the same clock. */

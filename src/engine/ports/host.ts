@@ -57,19 +57,6 @@ export class NetnsError extends Error {
   }
 }
 
-/** The sandboxes that the container runtime knows, at one time. */
-export interface SandboxList {
-  /** Tells lists apart; for people, ISO 8601. */
-  readonly listedAt: string;
-  readonly containerIds: ReadonlySet<string>;
-}
-
-/** The container runtime's list of its sandboxes, where one is kept for the engine. */
-export interface RuntimeSandboxes {
-  /** The newest list; undefined when there is none. @throws Error when it cannot be read */
-  latest(): Promise<SandboxList | undefined>;
-}
-
 /** The CNI configuration files of the host. */
 export interface ConfFiles extends ConfReader {
   /** Whether this process sees a path of the host: plexusd sees only what is mounted. */

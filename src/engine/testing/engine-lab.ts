@@ -13,7 +13,6 @@ import { FakeLogger } from "./fake-logger.ts";
 import { FakePlugins } from "./fake-plugins.ts";
 import { FakeEvents, FakePublisher } from "./fake-publisher.ts";
 import { FakeRecords } from "./fake-records.ts";
-import { FakeRuntimeSandboxes } from "./fake-runtime-sandboxes.ts";
 import { FakeSource } from "./fake-source.ts";
 
 /** The sandbox of calls that name no other. */
@@ -94,7 +93,6 @@ export class EngineLab {
   readonly files = new FakeConfFiles();
   readonly multusFiles = new FakeMultusFiles();
   readonly deviceInfo = new FakeDeviceInfoFiles();
-  readonly runtimeSandboxes = new FakeRuntimeSandboxes();
   readonly logger = new FakeLogger();
   readonly measured: string[] = [];
   /** Any other assertion fails the test. */
@@ -126,7 +124,6 @@ export class EngineLab {
       multusFiles: this.multusFiles,
       deviceInfo,
       deviceSources: options.deviceSources ?? [],
-      runtimeSandboxes: this.runtimeSandboxes,
       logger,
       metrics: this.#metrics(),
       clock: () => ++this.#milliseconds,

@@ -5,9 +5,9 @@ import { parse } from "yaml";
 import { dpDeviceInfoPath } from "#npwg/device-info.ts";
 import { repositoryRoot } from "../../../support/paths.ts";
 import { home } from "../target/objects.ts";
-import { kustomize, plexusctl, waitForPlexus } from "../target/plexus.ts";
+import { plexusctl, waitForPlexus } from "../target/plexus.ts";
 import type { PodOptions, Scene } from "../target/scene.ts";
-import { eventually, isGiven, ownCluster, skipGiven } from "../target/target.ts";
+import { isGiven, ownCluster, skipGiven } from "../target/target.ts";
 import { DevicePlugin } from "./device-plugin.ts";
 import {
   addLinks,
@@ -22,9 +22,6 @@ import {
 const inSystem = ["--namespace=kube-system"];
 const resourceName = "plexus.example/link";
 const deviceInfo = '{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:02.1"}}';
-
-/** The overlay, in which other runtimes than containerd have another socket. */
-const sandboxes = "deploy/overlays/sandboxes";
 
 /** Two devices in the pod's one container. */
 const twoDevices: PodOptions = {
@@ -131,26 +128,6 @@ export function deviceScenarios(scene: () => Scene): void {
       const sources = attachments.flatMap(({ device }) => device?.source ?? []);
       expect(sources).toEqual(Array(2).fill("the kubelet's device checkpoint"));
     });
-  });
-
-  test("the sandboxes overlay writes the container runtime's sandboxes to a file for plexusd", async (context) => {
-    skipGiven(context);
-    const { target } = scene();
-    // Started first, because the list is written twice a minute.
-    await scene().startPod("listed", { networks: "red" });
-    const { socket } = ownCluster(scene()).node.runtime;
-    const overlay = await kustomize(target, sandboxes);
-    await target.apply(overlay.replaceAll("/run/containerd/containerd.sock", socket));
-    try {
-      const { containerId } = await recordOf(scene(), "listed");
-      const listed = (): Promise<string> => target.inNode(["cat", "/run/plexus/sandboxes.json"]);
-      const isListed = async (): Promise<boolean> =>
-        (await listed().catch(() => "")).includes(containerId);
-      await eventually("the sandbox is listed", isListed);
-    } finally {
-      await target.kubectl("delete", "--kustomize", join(repositoryRoot, sandboxes));
-      await target.inNode(["rm", "-f", "/run/plexus/sandboxes.json"]);
-    }
   });
 }
 

@@ -107,7 +107,7 @@ export function chartScenarios(scene: () => Scene): void {
       const namespace = "plexus-e2e-restricted";
       await target.apply(namespaceObject(namespace, { [level]: "restricted" }));
       onTestFinished(async () => void (await target.kubectl("delete", "namespace", namespace)));
-      const values = { agent: { enabled: true }, sandboxes: { enabled: true } };
+      const values = { agent: { enabled: true } };
       const made = await renderChart({ values, namespace, hooks: true });
       const pods = made.flatMap(({ metadata, spec }) => {
         if (spec?.template === undefined) return [];
