@@ -31,7 +31,7 @@ const comparedKinds: readonly HostStateKind[] = [
 ];
 
 /** plexusd's configuration: nothing else on the node is still to write a primary CNI's. */
-const plexusConfig = { primary: { settleMs: 0 } };
+const plexusConfig = { clusterNetwork: "/etc/cni/net.d/10-primary.conflist" };
 
 /** The name of the primary CNI's network. */
 const primaryName = "primary";

@@ -235,12 +235,10 @@ describe("the chart's values", () => {
       readinessindicatorfile: "/run/primary/ready",
       defaultNetworks: ["red", "/srv/networks/blue.conf"],
       confDir: "/srv/networks",
-      kubeletDir: "/data/kubelet",
-      primary: { dir: "/etc/cni/net.d/primary.d" },
+      primaryDir: "/etc/cni/net.d/primary.d",
       binDir: "/srv/plugins",
-      http: false,
     };
-    const all = await renderChart({ values: { config } });
+    const all = await renderChart({ values: { config, kubeletDir: "/data/kubelet" } });
     const { spec } = byKind("DaemonSet", all).spec.template;
     const [plexusd] = spec.containers;
     const mounts = plexusd.volumeMounts ?? [];
@@ -251,6 +249,7 @@ describe("the chart's values", () => {
     expect(new Set(paths).size).toBe(paths.length);
     expectSameNames(spec);
     expect(mountOf(plexusd, "pod-resources")?.mountPath).toBe("/data/kubelet/pod-resources");
+    expect(plexusd.args?.slice(-2)).toEqual(["--kubelet-dir", "/data/kubelet"]);
     expect(configOf(all)).toMatchObject(config);
   });
 
@@ -369,13 +368,13 @@ describe("the chart's values", () => {
     };
     const before = await checksum({});
     expect(before).toMatch(/^[0-9a-f]{64}$/);
-    expect(await checksum({ logLevel: "debug", primary: { settleMs: 1 } })).toBe(before);
+    expect(await checksum({ logLevel: "debug" })).toBe(before);
     expect(await checksum({ apiTimeoutMs: 1000 })).not.toBe(before);
-    expect(await checksum({ primary: { dir: "/srv/primary" } })).not.toBe(before);
+    expect(await checksum({ primaryDir: "/srv/primary" })).not.toBe(before);
   });
 
   test("pass the directory of the primary CNI's configuration to the uninstaller", async () => {
-    const config = { primary: { dir: "/srv/primary" } };
+    const config = { primaryDir: "/srv/primary" };
     const all = await renderChart({
       values: { config, uninstall: true, agent: { enabled: true } },
     });
@@ -394,7 +393,7 @@ describe("the chart's values", () => {
 
   test("reach the hook that hands the nodes back before helm uninstall deletes plexusd", async () => {
     const nodeSelector = { pool: "a" };
-    const config = { primary: { dir: "/srv/primary" } };
+    const config = { primaryDir: "/srv/primary" };
     const values = { platform: "talos", nodeSelector, config, uninstallSeconds: 1520 };
     const namespace = "networking";
     const all = await renderChart({ values, namespace, hooks: true });
@@ -519,7 +518,7 @@ describe("the chart's values", () => {
     ],
     ["a relative directory", { config: { confDir: "net.d" } }, "/config/confDir"],
     ["a relative directory of a list", { config: { cniBinDir: ["bin"] } }, "/config/cniBinDir"],
-    ["a directory that is /", { config: { primary: { dir: "/" } } }, "/config/primary/dir"],
+    ["a directory that is /", { config: { primaryDir: "/" } }, "/config/primaryDir"],
     [
       "a network whose directory is /",
       { config: { clusterNetwork: "/10-a.conflist" } },

@@ -13,10 +13,10 @@ export const test = plainTest
     return api;
   })
   .extend("node", async ({ kubelet, api }, { onCleanup }) => {
-    const daemonConfig = { kubeletDir: kubelet.dir };
-    const node = await PlexusNode.create({ daemonConfig, machineNetwork: true });
+    const node = await PlexusNode.create({ machineNetwork: true });
     onCleanup(() => node[Symbol.asyncDispose]());
     node.defaultNetwork = ptp("default", 30);
-    await node.startDaemon("--kubeconfig", await api.kubeconfig(), "--node", "node-1");
+    const source = ["--kubeconfig", await api.kubeconfig(), "--node", "node-1"];
+    await node.startDaemon(...source, "--kubelet-dir", kubelet.dir);
     return node;
   });

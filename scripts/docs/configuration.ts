@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { type Limit, limits } from "#cni/limits.ts";
 import { fileKeys } from "#daemon/config/config.ts";
-import { primaryKeys } from "#daemon/config/daemon-keys.ts";
 import { networkKeys } from "#engine/config-keys.ts";
 import type { ConfigKey } from "#engine/config-table.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
@@ -85,11 +84,9 @@ function amountOf(max: number, unit: Limit["unit"]): string {
   return max % (1 << 20) === 0 ? `${max >> 20} MiB` : `${max >> 10} KiB`;
 }
 
-/** The keys of plexusd's file, those of `primary` by its name. */
+/** The keys of plexusd's file. */
 export function configKeys(): [name: string, key: ConfigKey][] {
-  const nested = Object.entries(primaryKeys).map(([name, key]) => [`primary.${name}`, key]);
-  const { primary: _, ...others } = fileKeys;
-  return Object.entries<ConfigKey>({ ...others, ...Object.fromEntries(nested) });
+  return Object.entries<ConfigKey>(fileKeys);
 }
 
 function keyRows(): string[] {

@@ -66,6 +66,7 @@ export function valuesSchema(): string {
       networkPlacement: closed({ enabled }),
       endpoints: closed({ enabled }),
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
+      kubeletDir: { type: "string", pattern: "^/." },
       deviceCheckpoint: closed({ enabled }),
       resourcesInjector: closed({
         enabled,

@@ -198,12 +198,12 @@ test("the help lists every flag with its default", async () => {
 
 test("config check reports every problem with its line, or ok", async ({ node }) => {
   const file = node.at("config.yaml");
-  await writeFile(file, "logLevel: loud\nhttpp: off\n");
+  await writeFile(file, "logLevel: loud\nlogLevle: off\n");
   const bad = await run("config", "check", file);
   expect(bad.code).toBe(1);
   expect(bad.err.split("\n")).toEqual([
     expect.stringContaining(`${file}:1: logLevel: `),
-    `${file}:2: httpp: unknown key, got "off"; did you mean http?`,
+    `${file}:2: logLevle: unknown key, got "off"; did you mean logLevel?`,
   ]);
   await writeFile(file, "logLevel: debug\n");
   expect(await run("config", "check", file)).toEqual({ code: 0, out: `${file}: ok`, err: "" });
@@ -236,7 +236,7 @@ test.for([
   ["confDir: /etc/cni/multus/net.d", "/etc/cni/multus/net.d"],
   ["binDir: /usr/libexec/cni", "/usr/libexec/cni"],
   ["cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]", "/usr/libexec/cni"],
-  ["primary: { dir: /etc/cni/primary.d }", "/etc/cni/primary.d"],
+  ["primaryDir: /etc/cni/primary.d", "/etc/cni/primary.d"],
 ] as const)("config check warns of unmounted paths: %j", async ([text, mount], { node }) => {
   const file = node.at("config.yaml");
   await writeFile(file, text);

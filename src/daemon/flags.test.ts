@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { parseFlags, usage } from "./flags.ts";
 
-const { socket, stateDir } = defaultPaths;
+const { socket, stateDir, kubeletDir } = defaultPaths;
 
 test.each([
   [[], { source: { kind: "api" } }],
@@ -12,9 +12,10 @@ test.each([
     { source: { kind: "manifests", dir: "m" }, http: "false" },
   ],
   [["--cni-conf-dir=/d", "--node", "n"], { source: { kind: "api" }, cniConfDir: "/d", node: "n" }],
+  [["--kubelet-dir=/k"], { source: { kind: "api" }, kubeletDir: "/k" }],
   [["--thin"], { source: { kind: "api" }, thin: true }],
 ])("parseFlags(%j) runs plexusd with these flags", (argv, flags) => {
-  expect(parseFlags(argv)).toStrictEqual({ socket, stateDir, ...flags });
+  expect(parseFlags(argv)).toStrictEqual({ socket, stateDir, kubeletDir, ...flags });
 });
 
 test.each(["help", "version"])("parseFlags() accepts --%s beside other flags", (kind) => {

@@ -10,6 +10,7 @@ export interface DaemonFlags {
   readonly stateDir: string;
   readonly node?: string;
   readonly http?: string;
+  readonly kubeletDir: string;
   readonly metrics?: string;
   readonly cniConfDir?: string;
   /** plexus-standalone serves the calls. */
@@ -31,8 +32,9 @@ usage: plexusd [--config FILE] [--manifests DIR | --kubeconfig FILE] [flags]
   --node NAME          this node's name (default: the NODE_NAME variable, else the host's name)
   --socket PATH        socket for the shim (default ${defaultPaths.socket})
   --state-dir DIR      attachment records and teardown plans (default ${defaultPaths.stateDir})
-  --http ADDR:PORT     health and metrics; false = none
+  --http ADDR:PORT     health and metrics (default 127.0.0.1:19500 with an API); false = none
   --metrics ADDR:PORT  metrics over TLS, for callers with the right; *:PORT = every address
+  --kubelet-dir DIR    the kubelet's directory, for devices (default ${defaultPaths.kubeletDir})
   --cni-conf-dir DIR   write the node's CNI configuration into this directory
   --thin               leave the calls to plexus-standalone, and keep its configuration and token
   --version            print the version
@@ -48,6 +50,7 @@ const options = {
   http: { type: "string" },
   metrics: { type: "string" },
   "cni-conf-dir": { type: "string" },
+  "kubelet-dir": { type: "string", default: defaultPaths.kubeletDir },
   thin: { type: "boolean" },
   version: { type: "boolean", default: false },
   help: { type: "boolean", default: false },
@@ -59,9 +62,10 @@ export function parseFlags(argv: readonly string[]): DaemonFlags | "help" | "ver
   const { help, version, manifests, kubeconfig, ...others } = values;
   if (help) return "help";
   if (version) return "version";
-  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...sameName } = others;
+  const { "state-dir": stateDir, "cni-conf-dir": cniConfDir, ...named } = others;
+  const { "kubelet-dir": kubeletDir, ...sameName } = named;
   const source = sourceFlag(manifests, kubeconfig);
-  return omitUndefined({ ...sameName, source, stateDir, cniConfDir });
+  return omitUndefined({ ...sameName, source, stateDir, cniConfDir, kubeletDir });
 }
 
 function sourceFlag(manifests?: string, kubeconfig?: string): SourceFlag {

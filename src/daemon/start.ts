@@ -5,7 +5,7 @@ import { NodeConf } from "#daemon/cni-conf/cni-conf.ts";
 import { nodeConfEvent } from "#daemon/cni-conf/status.ts";
 import { type EffectiveConfig, openEffectiveConfig } from "#daemon/config/effective-config.ts";
 import { invalidConfiguration } from "#daemon/config/invalid-configuration.ts";
-import { metricsAddress } from "#daemon/config/listen-address.ts";
+import { healthAddress, metricsAddress } from "#daemon/config/listen-address.ts";
 import { type Counts, createMetrics, type Metrics } from "#daemon/http/metrics.ts";
 import { ClaimedDevices } from "#devices/dra/claimed-devices.ts";
 import { KubeletDevices } from "#devices/kubelet-devices.ts";
@@ -96,8 +96,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   const counts = { ...nodeCounts(node), ...tokenGauges(flags.stateDir) } satisfies Counts;
   metrics.count(counts);
   const networks = () => node.duties?.placement.latest ?? [];
-  const attachmentInfo = () => node.config.current().attachmentInfo;
-  metrics.list(nodeLists({ networks, engine: node.engine, attachmentInfo }));
+  metrics.list(nodeLists({ networks, engine: node.engine }));
   const parts = { ...node, ...adapters, nodeConf, standaloneFiles };
   const { callsInFlight } = metrics.engine;
   const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });
@@ -143,7 +142,7 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   config.onInvalid((problem) => {
     cluster.recordOnNode(eventOf(invalidConfiguration(problem)));
   });
-  const devices = deviceSources({ ...options, config, cluster });
+  const devices = deviceSources({ ...options, cluster });
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
   const otherRecords = FileRecordStore.ofDocker(flags.stateDir);
@@ -181,12 +180,12 @@ async function openStandaloneFiles(adapters: Adapters): Promise<StandaloneFiles>
 /** Only pods of an API have allocated devices. */
 function deviceSources({
   logger,
-  config,
+  flags,
   cluster,
-}: Pick<Adapters, "logger" | "config" | "cluster">): Adapters["devices"] {
+}: Pick<Adapters, "logger" | "flags" | "cluster">): Adapters["devices"] {
   const api = cluster.node?.resourceApi;
   if (api === undefined) return {};
-  const { kubeletDir } = config.current();
+  const { kubeletDir } = flags;
   const kubelet = new KubeletDevices({ kubeletDir, logger });
   return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
 }
@@ -222,17 +221,18 @@ function newNodeConf(adapters: Adapters): NodeConf | undefined {
   return nodeConf;
 }
 
-/** Servers that housekeeping opens as soon as their ports are free. @throws Error for --metrics */
+/** Servers that housekeeping opens as soon as their ports are free. @throws Error for their flags */
 function httpServers(parts: Adapters & Pick<Node, "readiness">): OptionalServer[] {
-  const { config, cluster, flags } = parts;
-  const { http } = config.current();
+  const { cluster, flags } = parts;
+  const { http = flags.source.kind === "api" ? "127.0.0.1:19500" : "false" } = flags;
+  const health = healthAddress(http);
   const onFailure = (problem: string): void => {
     const message = `${problem}; plexusd serves calls without it, and tries again`;
     cluster.recordOnNode({ reason: "PortUnavailable", message });
   };
   const servers: OptionalServer[] = [];
-  if (http !== undefined) {
-    const open = () => startHealthServer({ ...parts, address: http });
+  if (health !== undefined) {
+    const open = () => startHealthServer({ ...parts, address: health });
     servers.push(new OptionalServer(open, onFailure));
   }
   if (flags.metrics === undefined) return servers;

@@ -4,7 +4,7 @@ import { isPlainName } from "#cni/names.ts";
 import { dnsLabelProblem } from "#lib/dns-name.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import { tryParseNetwork } from "#lib/ip.ts";
-import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
+import { isJsonObject, type Json, type JsonObject, objectOf } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { ConfigKeys } from "./config-table.ts";
 
@@ -14,7 +14,7 @@ export const absolutePath = () =>
   z.string().regex(/^\/+[^/\0][^\0]*$/, { error: "must be an absolute path, and not /" });
 
 export const milliseconds = () => z.int().min(1, { error: "must be at least 1" });
-export const pause = () => z.int().min(0);
+const pause = () => z.int().min(0);
 
 const texts = () => z.array(nonEmptyText()).readonly();
 export const namespace = () =>
@@ -196,16 +196,21 @@ const byStrictness = "use strictness; while that is not set, warn and cniArgs me
 
 /** Keys that are gone, and what applies now; for one release, they are no error. */
 export const formerKeys: Readonly<Record<string, string>> = {
+  attachmentInfo: "plexus_attachment_info always has the pods' interfaces",
   delBudgetMs: "all plugins of a DEL have 50 seconds together",
   failedAddGraceMs: "use delGraceMs",
   heal: "use inspect: [interfaces] or [heal]",
   hotPlugNamespaces: "use hotPlug: [NAMESPACE]",
+  http: "use plexusd's flag --http",
   ignoredRequests: byStrictness,
   invalidAnnotation: "a pod with an invalid annotation starts with the default network only",
+  kubeletDir: "mount the kubelet's directory at /var/lib/kubelet",
   metricsAddress: "use plexusd's flag --metrics, or metrics.enabled in the chart",
   missingDevice: byStrictness,
   missingPluginGraceMs: "use delGraceMs",
   multusNamespace: "it still means plexusNamespace, so use that",
+  primary:
+    "its dir still means primaryDir, so use that; for another file, set clusterNetwork to its path",
   standaloneLingerMs: "plexus-standalone stays for ten seconds",
   statusOf: "every pod gets network-status and the event AddedInterface",
   statusWaitMs: "an ADD waits for network-status for twice apiTimeoutMs",
@@ -216,9 +221,11 @@ export const formerKeys: Readonly<Record<string, string>> = {
 /** Values without {@link formerKeys}, except for what pods would not start without. */
 export function withoutFormerKeys(values: JsonObject): JsonObject {
   const current = Object.entries(values).filter(([key]) => !Object.hasOwn(formerKeys, key));
-  const { multusNamespace: plexusNamespace } = values;
+  const { multusNamespace: plexusNamespace, primary } = values;
+  const { dir: primaryDir } = objectOf(primary);
   const isLenient = Object.entries(lenient).some(([key, value]) => values[key] === value);
-  const still = omitUndefined({ plexusNamespace, strictness: isLenient ? "multus" : undefined });
+  const strictness = isLenient ? "multus" : undefined;
+  const still = omitUndefined({ plexusNamespace, primaryDir, strictness });
   return { ...still, ...Object.fromEntries(current) };
 }
 

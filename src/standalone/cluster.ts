@@ -30,7 +30,8 @@ interface CallClusterOptions {
   readonly keptDefinitionsFile: string;
   /** Undefined if neither the environment nor plexusd provides it. */
   readonly nodeName: string | undefined;
-  readonly config: Pick<CallConfig, "apiTimeoutMs" | "kubeletDir">;
+  readonly config: Pick<CallConfig, "apiTimeoutMs">;
+  readonly kubeletDir: string;
   readonly logger: Logger;
 }
 
@@ -75,8 +76,8 @@ function openApi(
     readonly rejection?: string;
   },
 ): CallCluster {
-  const { nodeName, config, keptDefinitionsFile, logger, call, links, rejection } = options;
-  const { apiTimeoutMs, kubeletDir } = config;
+  const { nodeName, keptDefinitionsFile, kubeletDir, logger, call, links, rejection } = options;
+  const { apiTimeoutMs } = options.config;
   const client = new FetchClient(() => readPlainKubeconfig(kubeconfig, { links }));
   const kube = openKubeOnce({
     ...{ client, logger, apiTimeoutMs, keptDefinitionsFile },

@@ -108,8 +108,8 @@ async function serve(
     now: () => new Date().toISOString(),
     report: (pod, failure) => reportFailedAdd(socket, pod, failure),
     openCluster: (call) => {
-      const { manifestsDir: defaultManifests } = defaultPaths;
-      const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig };
+      const { manifestsDir: defaultManifests, kubeletDir } = defaultPaths;
+      const sources = { manifests, defaultManifests, keptKubeconfig: kept.kubeconfig, kubeletDir };
       const keptDefinitionsFile = join(stateDir, keptDefinitionsName);
       return openCallCluster(call, { ...sources, keptDefinitionsFile, nodeName, config, logger });
     },

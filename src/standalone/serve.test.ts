@@ -47,12 +47,12 @@ async function keep(config: string, kubeconfig?: string): Promise<void> {
 }
 
 function clusterOptions({ logger }: CallLog, keptKubeconfig: string) {
-  const config = { apiTimeoutMs: 1000, kubeletDir: stateDir };
+  const config = { apiTimeoutMs: 1000 };
   const defaultManifests = join(stateDir, "manifests");
   return {
     ...{ manifests: undefined, defaultManifests, keptKubeconfig },
     keptDefinitionsFile: join(stateDir, keptDefinitionsName),
-    ...{ nodeName: undefined, config, logger },
+    ...{ nodeName: undefined, config, kubeletDir: stateDir, logger },
   };
 }
 

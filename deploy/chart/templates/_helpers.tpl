@@ -116,11 +116,7 @@ the pre-delete hook would uninstall Plexus.
 {{- $config := include "plexus.config" . | fromYaml -}}
 {{- $read := dict -}}
 {{- range $path := .Files.Get "start-keys.yaml" | fromYamlArray -}}
-{{- $value := $config -}}
-{{- range splitList "." $path -}}
-{{- $value = get ($value | default dict) . -}}
-{{- end -}}
-{{- $_ := set $read $path $value -}}
+{{- $_ := set $read $path (get $config $path) -}}
 {{- end -}}
 {{- $read | toJson | sha256sum -}}
 {{- end -}}

@@ -59,7 +59,7 @@ export async function plexus(
     // The faults meet the write of the status in each run only if it is part of the call.
     publishStatus: options.hurried === false ? "afterReply" : "beforeReply",
   };
-  const keys = { ...timeouts, hotPlug: true, primary: { settleMs: 0 } };
+  const keys = { ...timeouts, hotPlug: true };
   writeFileSync(config, JSON.stringify(keys));
   const paths = { socket, stateDir: place.stateDir };
   const files = ["--config", config, "--kubeconfig", kubeconfig];

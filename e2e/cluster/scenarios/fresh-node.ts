@@ -69,7 +69,7 @@ export function freshNodeScenarios(scene: () => Scene): void {
       });
       await parkPlexus(target);
       await inConfDir(target, `mkdir ${primaryDir}; mv ${primary} ${primaryDir}; rm ${own}`);
-      await writeConfig(target, `${before}\nprimary:\n  dir: ${primaryDir}\n`);
+      await writeConfig(target, `${before}\nprimaryDir: ${primaryDir}\n`);
       // Once CRI-O was ready it stays so. A fresh node's CRI-O has just started.
       if (isCrio) await ownCluster(scene()).node.restartRuntime();
       await waitForReady(target, "False");

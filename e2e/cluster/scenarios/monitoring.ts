@@ -65,7 +65,7 @@ export function monitoringScenarios(scene: () => Scene): void {
 async function enableLists(target: Target): Promise<void> {
   const config = await readConfig(target);
   await target.kubectl("apply", ...placementRights);
-  await writeConfig(target, `${config}\nnetworkPlacement: [condition]\nattachmentInfo: 100\n`);
+  await writeConfig(target, `${config}\nnetworkPlacement: [condition]\n`);
   onTestFinished(async () => {
     await writeConfig(target, config);
     const condition = '.status.conditions[?(@.type=="NetworksReady")].status';

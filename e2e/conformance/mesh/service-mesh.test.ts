@@ -28,8 +28,7 @@ interface Site {
 async function makeSite(): Promise<Site> {
   const stack = new AsyncDisposableStack();
   onTestFinished(() => stack.disposeAsync());
-  const daemonConfig = { primary: { settleMs: 0 } };
-  const node = stack.use(await PlexusNode.create({ daemonConfig }));
+  const node = stack.use(await PlexusNode.create({ daemonConfig: { logLevel: "info" } }));
   const types = ["primary", "extra", "istio-cni", "linkerd-cni"];
   const plugins = await ScriptedPlugins.create(node.lab, ...types);
   const dirs = { conf: join(node.lab.dir, "net.d"), bin: plugins.binDir };
@@ -39,7 +38,7 @@ async function makeSite(): Promise<Site> {
   await writeFile(join(dirs.conf, primaryFile), JSON.stringify(primary));
   await writeFile(
     join(node.lab.dir, "config.yaml"),
-    JSON.stringify({ ...daemonConfig, cniBinDir: dirs.bin }),
+    JSON.stringify({ cniBinDir: dirs.bin, clusterNetwork: join(dirs.conf, primaryFile) }),
   );
   await node.nad("extra", { ...network, name: "extra", plugins: [{ type: "extra" }] });
   return { node, plugins, dirs };

@@ -69,7 +69,8 @@ export class HotPlugNode implements AsyncDisposable {
     api.put("network-attachment-definitions", routed as JsonObject);
     api.put("network-attachment-definitions", nad("front", bridge("front", 21)) as JsonObject);
     api.put("network-attachment-definitions", back as JsonObject);
-    const config = { hotPlug: true, cniBinDir: binDir, primary: { settleMs: 0 }, ...more };
+    const clusterNetwork = join(confDir, "10-main.conflist");
+    const config = { hotPlug: true, cniBinDir: binDir, clusterNetwork, ...more };
     await writeFile(join(node.lab.dir, "config.yaml"), JSON.stringify(config));
     node.cniPath = [binDir];
     await self.startPlexusd();

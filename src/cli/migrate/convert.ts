@@ -43,10 +43,11 @@ export function convert(parts: MultusParts): Migration {
   const notes = ordered.flatMap((each) => convertOne(each, ordered, values));
   removeDefaultDirectories(values);
   const all = [...unused, ...notes, ...mountNotes(values), ...confDirNotes(values), strictnessNote];
+  const converted = Object.fromEntries(Array.from(values, ([key, { value }]) => [key, value]));
   const notesByText = new Map(all.map((note) => [JSON.stringify(note), note]));
   return {
     configuration: {
-      ...{ ...defaults, ...nest(values), strictness: "multus" },
+      ...{ ...defaults, ...converted, strictness: "multus" },
       ...(parts.dynamicNetworks.length > 0 && { hotPlug: true }),
     },
     notes: [...notesByText.values()],
@@ -83,14 +84,14 @@ function isGenerated(all: readonly Effective[]): boolean {
 function removeDefaultDirectories(values: Values): void {
   const { cniConfDir, cniBinDir } = defaultPaths;
   const confDir = values.get("cniConfDir")?.value ?? cniConfDir;
-  const byDefault = { "primary.dir": confDir, cniConfDir, cniBinDir };
+  const byDefault = { primaryDir: confDir, cniConfDir, cniBinDir };
   for (const [key, path] of Object.entries(byDefault)) {
     if (values.get(key)?.value === path) values.delete(key);
   }
 }
 
 function mountNotes(values: Values): MigrationNote[] {
-  const names = ["primary.dir", "cniConfDir", "confDir", "readinessindicatorfile"];
+  const names = ["primaryDir", "cniConfDir", "confDir", "readinessindicatorfile"];
   return names.flatMap((name) => {
     const converted = values.get(name);
     if (converted === undefined) return [];
@@ -105,15 +106,4 @@ function confDirNotes(values: Values): MigrationNote[] {
   if (values.has("confDir")) return [];
   const note = `if nodes have files in /etc/cni/multus/net.d, copy them to ${defaultPaths.confDir}: definitions without spec.config refer to them`;
   return [{ source: "Multus's default", key: "confDir", note }];
-}
-
-/** `primary.conf` becomes `conf` in `primary`. */
-function nest(values: Values): JsonObject {
-  const configuration: JsonObject = {};
-  for (const [name, { value }] of values) {
-    const [outer = name, inner] = name.split(".");
-    const before = configuration[outer] as JsonObject | undefined;
-    configuration[outer] = inner === undefined ? value : { ...before, [inner]: value };
-  }
-  return configuration;
 }

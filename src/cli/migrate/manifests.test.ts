@@ -41,7 +41,7 @@ test.each<[string, JsonObject, string[]]>([
   [
     "rke2-multus",
     {
-      primary: { conf: "10-canal.conflist" },
+      clusterNetwork: "/etc/cni/net.d/10-canal.conflist",
       binDir: "/opt/multus/bin",
       readinessindicatorfile: "/run/flannel/subnet.env",
       globalNamespaces: "default,foo,bar",
@@ -78,7 +78,7 @@ test.each<[string, JsonObject, string[]]>([
     {
       cniBinDir: "/var/lib/cni/bin",
       cniConfDir: "/etc/kubernetes/cni/net.d",
-      primary: { dir: "/run/multus/cni/net.d" },
+      primaryDir: "/run/multus/cni/net.d",
       logLevel: "info",
       binDir: "/var/lib/cni/bin",
       namespaceIsolation: true,
@@ -169,7 +169,7 @@ test.each([
   [["--namespace-isolation=1"], { namespaceIsolation: true }],
   [["--namespace-isolation=false"], { namespaceIsolation: false }],
   [["--global-namespaces", "default,a"], { globalNamespaces: "default,a" }],
-  [["--multus-autoconfig-dir=/host/run/cni"], { primary: { dir: "/run/cni" } }],
+  [["--multus-autoconfig-dir=/host/run/cni"], { primaryDir: "/run/cni" }],
   [["--multus-log-level=DEBUG"], { logLevel: "debug" }],
 ])("the arguments %j of thin Multus are converted", (args, keys) => {
   const containers = [{ command: ["/thin_entrypoint"], args }];

@@ -150,8 +150,12 @@ test.each([
     { type: "", plugins: [{ type: "multus", confDir: "/a" }] },
     { confDir: "/a" },
   ],
-  ["multusMasterCNI", { multusMasterCNI: "10-a.conflist" }, { primary: { conf: "10-a.conflist" } }],
-  ["multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/p" }, { primary: { dir: "/etc/p" } }],
+  [
+    "multusMasterCNI",
+    { multusMasterCNI: "10-a.conflist" },
+    { clusterNetwork: "/etc/cni/net.d/10-a.conflist" },
+  ],
+  ["multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/p" }, { primaryDir: "/etc/p" }],
   ["default multusAutoconfigDir", { multusAutoconfigDir: "/host/etc/cni/net.d" }, {}],
   ["cniConfigDir", { cniConfigDir: "/host/etc/other" }, { cniConfDir: "/etc/other" }],
   ["binDir", { binDir: "/opt/more" }, { binDir: "/opt/more" }],
@@ -193,7 +197,7 @@ test.each([
   [
     "a generated clusterNetwork in a separate directory",
     generatedBy("/host/run/multus/cni/net.d/10-ovn.conf"),
-    { primary: { dir: "/run/multus/cni/net.d" } },
+    { primaryDir: "/run/multus/cni/net.d" },
   ],
   [
     "a copied delegate under the primary CNI's own name",
@@ -203,7 +207,7 @@ test.each([
   [
     "both of the primary's keys",
     { multusMasterCNI: "a.conf", multusAutoconfigDir: "/p" },
-    { primary: { conf: "a.conf", dir: "/p" } },
+    { clusterNetwork: "/p/a.conf", primaryDir: "/p" },
   ],
 ])("convert() translates %s", (_, keys, configuration) => {
   expect(convertOne(keys as JsonObject).configuration).toEqual({ ...likeMultus, ...configuration });

@@ -3,7 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from "#lib/json.ts";
 
 /** A key of Multus, or an argument of its container, in Plexus's terms. */
 export interface Translation {
-  /** Keys of Plexus's configuration; nested ones are written `primary.conf`. */
+  /** Keys of Plexus's configuration. */
   readonly keys?: JsonObject;
   /** Why there is no counterpart or what differs, and what to do. */
   readonly note?: string;
@@ -92,10 +92,10 @@ export const multusRows: readonly MultusRow[] = [
     ...{ to: "readinessindicatorfile", isPath: true },
   },
   { key: "capabilities", to: "capabilities" },
-  { key: "multusMasterCNI", argument: "multus-master-cni-file-name", to: "primary.conf" },
+  { key: "multusMasterCNI", argument: "multus-master-cni-file-name", translate: masterCni },
   {
     ...{ key: "multusAutoconfigDir", argument: "multus-autoconfig-dir" },
-    ...{ to: "primary.dir", isPath: true },
+    ...{ to: "primaryDir", isPath: true },
   },
   { key: "cniConfigDir", argument: "cni-conf-dir", always: true, to: "cniConfDir", isPath: true },
   { argument: "cni-bin-dir", always: true, to: "cniBinDir", isPath: true },
@@ -162,7 +162,7 @@ export const multusRows: readonly MultusRow[] = [
   },
   {
     key: "metricsPort",
-    note: "metrics are served at `http` (127.0.0.1:19500), not on every address of the node: docs/user/configuration.md",
+    note: "metrics are served on 127.0.0.1:19500, not on every address of the node: docs/operations/metrics.md",
   },
   { key: "enablePprof", notedIf: true, note: "there is no profiling port" },
 ];
@@ -228,9 +228,17 @@ function clusterNetwork(value: Json, surroundings: Surroundings): Translation {
   }
   const dir = path.slice(0, path.lastIndexOf("/"));
   return {
-    keys: { "primary.dir": dir },
+    keys: { primaryDir: dir },
     note: `left out: Multus's daemon found ${path} on this node and wrote its path. Plexus finds the primary CNI's file in ${dir} itself and follows its changes. If Multus's daemon-config.json has \`multusMasterCNI\`, give it to plexusctl migrate as well`,
   };
+}
+
+/** Multus looks for the file in the directory of the primary CNI's. */
+function masterCni(value: Json, { keys, isGenerated, onHost }: Surroundings): Translation {
+  if (!isGenerated) return { note: "left out: Multus uses it only to generate its configuration" };
+  const given = keys.multusAutoconfigDir ?? keys["multus-autoconfig-dir"];
+  const dir = typeof given === "string" && given !== "" ? given : "/host/etc/cni/net.d";
+  return value === "" ? {} : { keys: { clusterNetwork: `${onHost(dir)}/${String(value)}` } };
 }
 
 function delegates(value: Json, surroundings: Surroundings): Translation {

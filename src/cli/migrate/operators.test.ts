@@ -86,7 +86,7 @@ test.each<[string, string, { keys: JsonObject; restores: unknown[] }]>([
     "Cozystack",
     manifest("cozystack"),
     {
-      keys: { ...levels, primary: { conf: "05-cilium.conflist" } },
+      keys: { ...levels, clusterNetwork: "/etc/cni/net.d/05-cilium.conflist" },
       restores: [
         [
           "Helm release multus",

@@ -30,16 +30,24 @@ export type PrimaryChoice =
   /** The daemon's configuration names the default network itself. */
   | { readonly kind: "not-needed" };
 
+/** How long other files are waited for. */
+export interface PrimaryTimes {
+  /** Before the first choice: on a new node, another agent may write first. */
+  readonly settleMs: number;
+  /** How long a previous primary may be missing before another one replaces it. */
+  readonly goneMs: number;
+}
+
 /** Chooses the primary CNI's configuration from the files that exist now. */
 export class PrimaryChooser {
   readonly #files: ConfFiles;
-  readonly #goneMs: number;
+  readonly #times: PrimaryTimes;
   #fingerprint = "";
   #unchangedSince = 0;
 
-  constructor(files: ConfFiles, goneMs: number) {
+  constructor(files: ConfFiles, times: PrimaryTimes) {
     this.#files = files;
-    this.#goneMs = goneMs;
+    this.#times = times;
   }
 
   /** The first choice waits for the readiness file. @throws Error if a directory is unreadable */
@@ -52,7 +60,7 @@ export class PrimaryChooser {
     }: { previous: string | undefined; isFirst: boolean; elsewhere: readonly OmittedPlugin[] },
   ): Promise<PrimaryChoice> {
     const files = this.#files;
-    const { readinessFile, primaryDir, settleMs } = spec;
+    const { readinessFile, primaryDir } = spec;
     if (isFirst && readinessFile !== undefined && (await files.kind(readinessFile)) === "absent") {
       const when = unseenPathHint(files, readinessFile) || " yet";
       const reason = `the readiness file ${readinessFile} does not exist${when}`;
@@ -61,7 +69,8 @@ export class PrimaryChooser {
     if (spec.withoutPrimary) return { kind: "not-needed" };
     const { binDirs } = spec;
     const candidates = await findCandidates({ dir: primaryDir, binDirs, files, elsewhere });
-    const times = { unchangedMs: this.#unchangedMs(candidates), settleMs, goneMs: this.#goneMs };
+    const unchangedMs = this.#unchangedMs(candidates);
+    const times = { ...this.#times, unchangedMs };
     const choice = choosePrimary(candidates, { configured: spec.primaryConf, previous, ...times });
     const hint = unseenPathHint(files, primaryDir);
     if (choice.kind !== "waiting" || hint === "") return choice;
@@ -86,12 +95,10 @@ export class PrimaryChooser {
  */
 function choosePrimary(
   candidates: readonly PrimaryCandidate[],
-  input: {
+  input: PrimaryTimes & {
     readonly configured: string | undefined;
     readonly previous: string | undefined;
     readonly unchangedMs: number;
-    readonly settleMs: number;
-    readonly goneMs: number;
   },
 ): PrimaryChoice {
   const { configured, previous } = input;
@@ -120,7 +127,7 @@ function choosePrimary(
 /** How long a previous primary is waited for. A copy of Plexus's file does not become it again. */
 function goneMsOf(
   previous: PrimaryCandidate | undefined,
-  { goneMs, settleMs }: { readonly goneMs: number; readonly settleMs: number },
+  { goneMs, settleMs }: PrimaryTimes,
 ): number {
   return previous?.kind === "unusable" && previous.isCopy === true ? settleMs : goneMs;
 }

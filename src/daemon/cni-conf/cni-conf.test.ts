@@ -175,7 +175,7 @@ test.for<[string, Action, Action, string, ((node: Node) => Partial<NodeConfSpec>
     nothing,
     put("10-flannel.conflist", flannel),
     "10-flannel.conflist is not there",
-    () => ({ primaryConf: "10-flannel.conflist", settleMs: 60_000 }),
+    () => ({ primaryConf: "10-flannel.conflist" }),
   ],
   [
     "the primary's directory does not exist, below the runtime's",
@@ -295,7 +295,7 @@ test.each(["multus", "multus-shim", "plexus", "genie"])("%s is never a primary",
 test("lets the directory settle before it chooses for the first time", async () => {
   const node = await makeNode();
   await node.put("10-flannel.conflist", flannel);
-  const conf = await node.start({ settleMs: 200 });
+  const conf = await node.start({}, { settleMs: 200 });
   expect(conf.status().state).toBe("waiting");
   await node.put("05-calico.conflist", calico);
   await eventually(() => expect(conf.status().state).toBe("active"));
@@ -566,9 +566,9 @@ test("a file that cannot be written is tried again by time, not because of its t
   const waitingPollMs = 200;
   let rounds = 0;
   const spec = {
-    get settleMs() {
+    get withoutPrimary() {
       rounds += 1;
-      return 0;
+      return false;
     },
   };
   const conf = await node.start(spec, { waitingPollMs });

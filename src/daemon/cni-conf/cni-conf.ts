@@ -16,6 +16,7 @@ const defaultTimings: NodeConfTimings = {
   pollMs: 30_000,
   waitingPollMs: 1000,
   debounceMs: 100,
+  settleMs: 3000,
   goneMs: 60_000,
   restore: { initialMs: 100, maxMs: 30_000, factor: 4, jitter: 0.2 },
   repair: { initialMs: 500, maxMs: 2000, jitter: 0 },

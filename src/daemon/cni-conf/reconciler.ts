@@ -8,7 +8,7 @@ import type { Logger } from "#engine/ports/logger.ts";
 import { plexusConfName } from "#lib/files/default-paths.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { adopt, distinct, omissionOf } from "./chained.ts";
-import { type PrimaryChoice, PrimaryChooser } from "./choose-primary.ts";
+import { type PrimaryChoice, PrimaryChooser, type PrimaryTimes } from "./choose-primary.ts";
 import {
   type CniConfDir,
   firstCopy,
@@ -36,15 +36,13 @@ import {
 } from "./status.ts";
 
 /** Times of keeping the node's CNI configuration. */
-export interface NodeConfTimings extends RestoreTimings {
+export interface NodeConfTimings extends RestoreTimings, PrimaryTimes {
   /** How often everything is checked without a change. */
   readonly pollMs: number;
   /** The same in state `waiting`, whose cause may be outside of the watched directories. */
   readonly waitingPollMs: number;
   /** Delay between a change and the check: agents write several files. */
   readonly debounceMs: number;
-  /** How long a previous primary may be missing before another one replaces it. */
-  readonly goneMs: number;
 }
 
 export interface ReconcilerOptions {
@@ -89,7 +87,7 @@ export class NodeConfReconciler {
     this.#spec = options.spec();
     this.#previous = new PreviousPrimary(options.stateDir);
     const { files, timings } = options;
-    this.#chooser = new PrimaryChooser(files, timings.goneMs);
+    this.#chooser = new PrimaryChooser(files, timings);
     this.#backoffs = new RestoreBackoffs(timings);
   }
 

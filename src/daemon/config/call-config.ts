@@ -1,7 +1,6 @@
 import type { EngineConfig } from "#engine/config.ts";
-import { absolutePath, milliseconds } from "#engine/config-keys.ts";
+import { milliseconds } from "#engine/config-keys.ts";
 import { type ConfigKeys, defaultsOf, type KeyValues } from "#engine/config-table.ts";
-import { defaultPaths } from "#lib/files/default-paths.ts";
 
 /** The shim gives up on an engine that sends no order for 30 s (shim/shim.h), and the ADD fails. */
 const tooLong = "must be at most 20000: the shim waits 30 s for plexusd";
@@ -14,13 +13,6 @@ export const callKeys = {
     restart: true,
     description:
       "Timeout of a read from the API, at most 20000. After half of it, the read is repeated on another connection, and the first answer counts. After it, the call fails with code 11 (try again later).",
-  },
-  kubeletDir: {
-    schema: absolutePath,
-    default: defaultPaths.kubeletDir,
-    restart: true,
-    description:
-      "The kubelet's directory. plexusd reads the devices of pods from `pod-resources/kubelet.sock`. Mount that directory at the same path in plexusd's container.",
   },
 } as const satisfies ConfigKeys;
 

@@ -5,8 +5,7 @@ import { engineKeys } from "#engine/config-keys.ts";
 import { defaultsOf, type KeyValues } from "#engine/config-table.ts";
 import type { JsonObject } from "#lib/json.ts";
 import type { CallConfig } from "./call-config.ts";
-import { daemonKeys, primaryKeys } from "./daemon-keys.ts";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+import { daemonKeys } from "./daemon-keys.ts";
 import { checkedKeys } from "./network-keys.ts";
 
 export const fileKeys = { ...engineKeys, ...checkedKeys, ...daemonKeys };
@@ -18,15 +17,11 @@ const withDefaults = (file: ConfigFile) => ({ ...defaultsOf(daemonKeys), ...file
 
 export interface DaemonConfig extends CallConfig {
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** Where health and metrics are served, if anywhere. */
-  readonly http: ListenAddress | undefined;
   readonly nodeConf: NodeConfSpec;
   /** The key of the taint that keeps pods off the node until plexusd is ready, if any. */
   readonly startupTaint: string | undefined;
   /** What plexusd writes about networks to its Node. */
   readonly networkPlacement: readonly NodeMark[];
-  /** The most series of `plexus_attachment_info`. */
-  readonly attachmentInfo: number;
 }
 
 /** The wanted CNI configuration of the node. */
@@ -38,12 +33,11 @@ export interface NodeConfSpec {
   readonly binDirs: readonly string[];
   /** Where the primary CNI writes its configuration. */
   readonly primaryDir: string;
-  /** The primary CNI's file name; undefined to find it. */
+  /** The primary CNI's file name, if `clusterNetwork` is its path; undefined to find it. */
   readonly primaryConf: string | undefined;
   /** Whether the default network is configured by name or inline. */
   readonly withoutPrimary: boolean;
   readonly delegates: readonly JsonObject[];
-  readonly settleMs: number;
   readonly readinessFile: string | undefined;
   /** Added to the primary CNI's capabilities; `false` removes one. */
   readonly capabilities: Readonly<Record<string, boolean>>;
@@ -51,23 +45,19 @@ export interface NodeConfSpec {
 
 export function configFromFile(file: ConfigFile): DaemonConfig {
   const keys = withDefaults(file);
-  const { apiTimeoutMs, kubeletDir, logLevel, networkPlacement, attachmentInfo } = keys;
+  const { apiTimeoutMs, logLevel, networkPlacement } = keys;
   return {
     engine: engineConfigFromKeys(file),
     apiTimeoutMs,
-    kubeletDir,
-    http: keys.http === false ? undefined : parseListenAddress(keys.http),
     logLevel,
     nodeConf: nodeConfSpec(keys),
     startupTaint: file.startupTaint,
     networkPlacement,
-    attachmentInfo,
   };
 }
 
 function nodeConfSpec(file: ReturnType<typeof withDefaults>): NodeConfSpec {
   const { cniConfDir, clusterNetwork, delegates = [], binDir } = file;
-  const { dir, conf, settleMs = primaryKeys.settleMs.default } = file.primary ?? {};
   // A default network that is a file counts as the primary CNI's.
   const path = clusterNetwork?.match(/^\/.*\.(conf|conflist|json)$/s)?.[0];
   const isConfigured = clusterNetwork !== undefined || delegates.length > 0;
@@ -77,11 +67,10 @@ function nodeConfSpec(file: ReturnType<typeof withDefaults>): NodeConfSpec {
     cniConfDir,
     shimDir,
     binDirs: [...(binDir === undefined ? [] : [binDir]), shimDir, ...otherDirs],
-    primaryDir: path === undefined ? (dir ?? cniConfDir) : dirname(path),
-    primaryConf: path === undefined ? conf : basename(path),
+    primaryDir: path === undefined ? (file.primaryDir ?? cniConfDir) : dirname(path),
+    primaryConf: path && basename(path),
     withoutPrimary: isConfigured && path === undefined,
     delegates,
-    settleMs,
     readinessFile: file.readinessindicatorfile === "" ? undefined : file.readinessindicatorfile,
     capabilities: file.capabilities,
   };

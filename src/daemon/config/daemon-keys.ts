@@ -1,14 +1,8 @@
 import * as z from "zod";
-import { absolutePath, nonEmptyText, pause } from "#engine/config-keys.ts";
-import { type ConfigKeys, schemaOf } from "#engine/config-table.ts";
+import { absolutePath } from "#engine/config-keys.ts";
+import type { ConfigKeys } from "#engine/config-table.ts";
 import { defaultPaths, plexusConfName } from "#lib/files/default-paths.ts";
 import { callKeys } from "./call-config.ts";
-import { parseListenAddress } from "./listen-address.ts";
-
-const fileName = () =>
-  nonEmptyText().refine((file) => !file.includes("/"), {
-    error: "must be a file name, without a directory",
-  });
 
 /** A qualified name: what the API server accepts as the key of a taint. */
 const taintKey = () =>
@@ -21,33 +15,6 @@ const directories = () =>
     error: "must be an absolute path, or a list of them",
   });
 
-const notAnAddress = "must be false, or an IP address and a port: 127.0.0.1:19500, [::1]:19500";
-
-const listenAddress = () =>
-  z.union([z.literal(false), z.string().refine(parseListenAddress, { error: notAnAddress })], {
-    error: notAnAddress,
-  });
-
-export const primaryKeys = {
-  conf: {
-    schema: fileName,
-    description:
-      "File name of the primary CNI's configuration. Default: the first usable file in byte order that does not belong to a meta-plugin.",
-  },
-  dir: {
-    schema: absolutePath,
-    restart: true,
-    description:
-      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`: [fresh nodes](../operations/fresh-nodes.md).",
-  },
-  settleMs: {
-    schema: pause,
-    default: 3000,
-    description:
-      "How long the directory must be unchanged before plexusd first chooses a primary CNI. On a new node, another agent may write first.",
-  },
-} as const satisfies ConfigKeys;
-
 /** The keys of plexusd's file beside those of the engine. */
 export const daemonKeys = {
   ...callKeys,
@@ -56,12 +23,6 @@ export const daemonKeys = {
     default: {},
     description:
       "Capabilities that the node's CNI configuration declares in addition to the primary CNI's. `false` omits one.",
-  },
-  http: {
-    schema: listenAddress,
-    default: "127.0.0.1:19500",
-    restart: true,
-    description: "Address and port of `/healthz`, `/readyz` and `/metrics`, or `false` for none.",
   },
   logLevel: {
     schema: () => z.enum(["debug", "info", "warn", "error"]),
@@ -91,14 +52,10 @@ export const daemonKeys = {
     description:
       "What plexusd keeps on its Node about [networks that not every node has](../user/placement.md). Needs `deploy/components/network-placement`.",
   },
-  attachmentInfo: {
-    schema: () => z.number().int().min(0).max(10_000),
-    default: 0,
+  primaryDir: {
+    schema: absolutePath,
+    restart: true,
     description:
-      "How many series of the metric `plexus_attachment_info`, one per interface of a pod, plexusd exports at most.",
-  },
-  primary: {
-    schema: () => schemaOf(primaryKeys),
-    description: "How the primary CNI's configuration is found.",
+      "The directory where the primary CNI writes its configuration, if it is not `cniConfDir`: [fresh nodes](../operations/fresh-nodes.md). plexusd takes the first usable file in byte order that does not belong to a meta-plugin, and first waits until the directory is unchanged for three seconds. For another file, set `clusterNetwork` to its path.",
   },
 } as const satisfies ConfigKeys;

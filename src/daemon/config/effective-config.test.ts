@@ -30,7 +30,14 @@ async function open(config: string, times: { settleMs?: number; pollMs?: number 
   const levels: string[] = [];
   const logger = new FakeLogger();
   const effective = await openEffectiveConfig({
-    flags: { config, source: { kind: "api" }, socket: "", stateDir: "", http: "false" },
+    flags: {
+      config,
+      source: { kind: "api" },
+      socket: "",
+      stateDir: "",
+      kubeletDir: "",
+      cniConfDir: "/flag/net.d",
+    },
     logger,
     metrics: { configReloaded: (isValid) => reloads.push(isValid) },
     setLogLevel: (level) => levels.push(level),
@@ -42,11 +49,14 @@ async function open(config: string, times: { settleMs?: number; pollMs?: number 
 }
 
 test("the configuration follows a ConfigMap's symlink swap, and flags override it", async () => {
-  const map = await configMap("logLevel: warn\nhttp: 127.0.0.1:1");
+  const map = await configMap("logLevel: warn\ncniConfDir: /srv/net.d");
   const { effective, reloads, levels } = await open(map.path);
   const onChange = vi.fn();
   effective.onChange(onChange);
-  expect(effective.current()).toMatchObject({ logLevel: "warn", http: undefined });
+  expect(effective.current()).toMatchObject({
+    logLevel: "warn",
+    nodeConf: { cniConfDir: "/flag/net.d" },
+  });
   await map.update("logLevel: debug");
   await eventually(() => expect(effective.current().logLevel).toBe("debug"));
   expect(onChange).toHaveBeenCalledOnce();
@@ -65,7 +75,7 @@ test("settings() has each key's value in effect and its source; some are read at
     logLevel: ["error", map.path],
     apiTimeoutMs: [1000, map.path],
     binDir: ["/opt/x", join(dirname(map.path), "platform.yaml")],
-    http: ["false", "command line"],
+    cniConfDir: ["/flag/net.d", "command line"],
     namespaceIsolation: [true, "the CNI configuration"],
     strictness: ["standard", "default"],
   });

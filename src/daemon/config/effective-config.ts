@@ -9,7 +9,6 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { type DaemonConfig, defaultConfig } from "./config.ts";
 import { mergeConfigFiles, readConfigFiles } from "./config-files.ts";
-import { parseListenAddress } from "./listen-address.ts";
 import { type Layer, type Setting, settingsOf } from "./settings.ts";
 
 /** The configuration in effect: the file or the default, overridden by the command line. */
@@ -47,11 +46,9 @@ export function openEffectiveConfig(options: EffectiveConfigOptions): Promise<Ef
 }
 
 async function configWithoutFile({ flags }: EffectiveConfigOptions): Promise<EffectiveConfig> {
-  // Without an API, nothing listens without --http.
-  const http = flags.source.kind === "api" ? defaultConfig.http : undefined;
-  const config = withFlags({ ...defaultConfig, http }, flags);
+  const config = withFlags(defaultConfig, flags);
   const never = (): undefined => undefined;
-  const layers = [flagLayer(http === undefined ? { http: "false", ...flags } : flags)];
+  const layers = [flagLayer(flags)];
   const settings = (conf: JsonObject) => settingsOf({ now: layers, atStart: layers }, conf);
   const fixed = { current: () => config, text: () => "", settings };
   const nothing = { problem: never, warnings: () => [] };
@@ -155,23 +152,16 @@ class FollowedFile {
 }
 
 function withFlags(config: DaemonConfig, flags: DaemonFlags): DaemonConfig {
-  const { http, cniConfDir } = flags;
+  const { cniConfDir } = flags;
   const { nodeConf } = config;
   const samePlace = nodeConf.primaryDir === nodeConf.cniConfDir;
   const primaryDir = samePlace ? cniConfDir : undefined;
   return {
     ...config,
-    ...(http !== undefined && { http: httpAddress(http) }),
     nodeConf: { ...nodeConf, ...omitUndefined({ cniConfDir, primaryDir }) },
   };
 }
 
-function flagLayer({ http, cniConfDir }: Partial<DaemonFlags>): Layer {
-  return ["command line", { http, cniConfDir }];
-}
-
-function httpAddress(flag: string): DaemonConfig["http"] {
-  const address = parseListenAddress(flag);
-  if (address !== undefined || flag === "false") return address;
-  throw new Error(`--http ${JSON.stringify(flag)}: must be false, or an IP address and a port`);
+function flagLayer({ cniConfDir }: DaemonFlags): Layer {
+  return ["command line", { cniConfDir }];
 }

@@ -54,7 +54,7 @@ function configuredPaths({ engine, nodeConf }: DaemonConfig): ConfiguredPath[] {
     ...defaultNetworks.flatMap((network, i) => networkPath(`defaultNetworks[${i}]`, network)),
     ...(confDir === undefined ? [] : [{ key: "confDir", path: confDir, mount: confDir }]),
     ...networkPath("readinessindicatorfile", readinessindicatorfile),
-    ...(isPrimaryDir ? [{ key: "primary.dir", path: primaryDir, mount: primaryDir }] : []),
+    ...(isPrimaryDir ? [{ key: "primaryDir", path: primaryDir, mount: primaryDir }] : []),
     ...binDirs.map((dir) => ({
       key: dir === engine.binDir ? "binDir" : "cniBinDir",
       path: dir,

@@ -68,34 +68,28 @@ capabilities: {portMappings: true}
 test("parseConfig() reads the keys of plexusd", () => {
   const text = `
 apiTimeoutMs: 9000
-kubeletDir: /var/lib/k0s/kubelet
-http: "[::1]:9999"
 logLevel: debug
 cniConfDir: /var/lib/rancher/k3s/agent/etc/cni/net.d
 cniBinDir: /var/lib/rancher/k3s/data/cni
-primary: { conf: 10-flannel.conflist, dir: /etc/cni/primary, settleMs: 0 }
+primaryDir: /etc/cni/primary
 `;
   expect(parseConfig(text, "config.yaml")).toEqual({
     engine: {},
     apiTimeoutMs: 9000,
-    kubeletDir: "/var/lib/k0s/kubelet",
-    http: { host: "::1", port: 9999 },
     logLevel: "debug",
     nodeConf: {
       cniConfDir: "/var/lib/rancher/k3s/agent/etc/cni/net.d",
       shimDir: "/var/lib/rancher/k3s/data/cni",
       binDirs: ["/var/lib/rancher/k3s/data/cni"],
       primaryDir: "/etc/cni/primary",
-      primaryConf: "10-flannel.conflist",
+      primaryConf: undefined,
       withoutPrimary: false,
       delegates: [],
-      settleMs: 0,
       readinessFile: undefined,
       capabilities: {},
     },
     startupTaint: undefined,
     networkPlacement: [],
-    attachmentInfo: 0,
   });
 });
 
@@ -113,18 +107,17 @@ test.each([
   ["clusterNetwork: /etc/cni/x/10-x.conf", { primaryDir: "/etc/cni/x", primaryConf: "10-x.conf" }],
   ["clusterNetwork: default-net", { primaryConf: undefined, withoutPrimary: true }],
   ["delegates: [{name: n, type: bridge}]", { primaryConf: undefined, withoutPrimary: true }],
-  ["primary: {dir: /etc/cni/p}", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
+  ["primaryDir: /etc/cni/p", { primaryDir: "/etc/cni/p", withoutPrimary: false }],
   [
     "cniBinDir: [/var/lib/cni/bin, /usr/libexec/cni]\nbinDir: /srv/bin",
     { shimDir: "/var/lib/cni/bin", binDirs },
   ],
 ])("parseConfig(%j) derives the paths of the primary CNI and plugins", (text, nodeConf) => {
-  expect(parseConfig(`http: false\n${text}`, "x")).toMatchObject({ nodeConf, http: undefined });
+  expect(parseConfig(text, "x")).toMatchObject({ nodeConf });
 });
 
 test.each([
   ["clusterNetwrok: x", '1: clusterNetwrok: unknown key, got "x"'],
-  ["\n\nprimary:\n  settleMs: 1\n  settle: 2", "5: primary.settle: unknown key"],
   ["namespaceIsolation: yes please", '1: namespaceIsolation: expected boolean, got "yes please"'],
   ["systemNamespaces: kube-system", "1: systemNamespaces: expected array"],
   ["a: 1\nsystemNamespaces:\n- ok\n- 7", "4: systemNamespaces[1]: expected string"],
@@ -138,17 +131,12 @@ test.each([
   ["confDir: /", "1: confDir: must be an absolute path, and not /"],
   ["startupTaint: plexus.dev/not ready", "1: startupTaint: must be the key of a taint"],
   ["networkPlacement: [label]", "1: networkPlacement[0]: "],
-  ["attachmentInfo: 10001", "1: attachmentInfo: "],
   ["clusterRoutes: keep", "1: clusterRoutes: expected array"],
   ["clusterRoutes: [10.244.0.1/16]", "1: clusterRoutes"],
   ["clusterRoutes: [0.0.0.0/0]", "1: clusterRoutes"],
   ["cniBinDir: []", "1: cniBinDir: "],
   ["cniBinDir: [bin]", "1: cniBinDir"],
-  ["http: localhost:80", "1: http: must be false, or an IP address"],
-  ["http: 7", "1: http: must be false, or an IP address"],
-  ["http: off", "1: http: must be false, or an IP address and a port: 127.0.0.1:19500"],
-  ["http: 127.0.0.1:99999", "1: http: "],
-  ["primary: {conf: a/b}", "1: primary.conf: must be a file name"],
+  ["primaryDir: primary.d", "1: primaryDir: must be an absolute path"],
   ["auxiliaryCNIChainName: a/b", "1: auxiliaryCNIChainName: must be the name of a network"],
   ["delegates: [x]", "1: delegates[0]: "],
   ["delegates:\n- type: x\n  a: {b: [1, 1e400]}", `3: delegates[0].a.b[1]: ${outOfRange}`],
@@ -233,12 +221,14 @@ test("parseFile() takes no former key, and warns of each with line and what appl
       "multus",
       "standard",
     ]);
+  const { nodeConf } = parseConfig("primary: {conf: a, dir: /etc/cni/p, settleMs: 0}", "x");
+  expect(nodeConf).toMatchObject({ primaryDir: "/etc/cni/p", primaryConf: undefined });
   const both = parseConfig("multusNamespace: a\nplexusNamespace: b", "x");
   expect(both.engine).toEqual({ plexusNamespace: "b" });
 });
 
 test("parseConfig() reports all problems, in the order of their lines", () => {
-  const problems = problemsOf("zzz: 1\nconfDir: 5\nhttp: no\ndelegates: [{type: bridge}]\n");
+  const problems = problemsOf("zzz: 1\nconfDir: 5\nlogLevel: no\ndelegates: [{type: bridge}]\n");
   expect(problems.map((line) => line.split(":")[1])).toEqual(["1", "2", "3", "4"]);
 });
 

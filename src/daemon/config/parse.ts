@@ -16,7 +16,6 @@ import { exactNumber, isJsonObject } from "#lib/json.ts";
 import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
 import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
-import { primaryKeys } from "./daemon-keys.ts";
 
 /** The schema of the configuration file. @internal */
 export const configSchema = schemaOf(fileKeys);
@@ -24,7 +23,7 @@ export const configSchema = schemaOf(fileKeys);
 interface ConfigProblem {
   /** From 1. */
   readonly line: number;
-  /** `primary.settleMs`; empty for the whole file. */
+  /** `delegates[0].type`; empty for the whole file. */
   readonly key: string;
   readonly problem: string;
 }
@@ -91,14 +90,9 @@ export function parseFile(
   );
 }
 
-const knownKeys = [
-  ...Object.keys(fileKeys),
-  ...Object.keys(primaryKeys).map((name) => `primary.${name}`),
-];
-
 /** What an unknown key may have meant. */
 function insteadOf(key: string, reason: string): string {
-  return reason.startsWith("unknown key") ? didYouMean(key, knownKeys) : "";
+  return reason.startsWith("unknown key") ? didYouMean(key, Object.keys(fileKeys)) : "";
 }
 
 /** Plugins get the integers of inline configurations unchanged, as those of definitions. */

@@ -87,7 +87,7 @@ export const metricTable = {
   plexus_attachment_info: {
     type: "list",
     labelNames: ["namespace", "pod", "interface", "network"],
-    help: "1 for each interface of a pod, up to attachmentInfo of them.",
+    help: "1 for each interface of a pod, up to 1,000 of them.",
   },
   plexus_standalone_token_age_seconds: {
     type: "count",

@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { EngineLab, network } from "#engine/testing/engine-lab.ts";
 import { failed } from "#engine/testing/fake-plugins.ts";
 import { networksAnnotation } from "#npwg/selection/selection.ts";
@@ -13,19 +13,14 @@ async function attached(): Promise<EngineLab> {
   return lab;
 }
 
-test.each([
-  [1, 1],
-  [10, 2],
-])("with attachmentInfo %i, %i interfaces of pods are listed", async (max, count) => {
+test("the interfaces of pods are listed", async () => {
   const { engine } = await attached();
-  const lists = nodeLists({ networks: () => [], engine, attachmentInfo: () => max });
+  const lists = nodeLists({ networks: () => [], engine });
   const pod = { namespace: "default", pod: "web" };
-  expect(await lists.plexus_attachment_info()).toEqual(
-    [
-      { ...pod, interface: "eth0", network: "default-net" },
-      { ...pod, interface: "net1", network: "default/net-a" },
-    ].slice(0, count),
-  );
+  expect(await lists.plexus_attachment_info()).toEqual([
+    { ...pod, interface: "eth0", network: "default-net" },
+    { ...pod, interface: "net1", network: "default/net-a" },
+  ]);
 });
 
 test("a leftover is not listed beside the pod's present interfaces", async () => {
@@ -37,18 +32,19 @@ test("a leftover is not listed beside the pod's present interfaces", async () =>
   await lab.add({ pod: "default/web/uid-1", env: { CNI_CONTAINERID: "later" } });
   expect((await lab.records.list()).records).toHaveLength(2);
   const { engine } = lab;
-  const lists = nodeLists({ networks: () => [], engine, attachmentInfo: () => 10 });
+  const lists = nodeLists({ networks: () => [], engine });
   expect((await lists.plexus_attachment_info()).map((each) => each.network)).toEqual([
     "default-net",
     "default/net-b",
   ]);
 });
 
-test("without attachmentInfo, no record is read; networks are those of the placement", async () => {
-  const recordsInUse = vi.fn();
+test("at most 1,000 interfaces are listed; networks are those of the placement", async () => {
+  const lab = await attached();
+  const [record] = await lab.engine.recordsInUse();
+  const recordsInUse = async () => Array.from({ length: 501 }, () => record!);
   const networks = () => [{ network: "shop/lan", usable: false }];
-  const lists = nodeLists({ networks, engine: { recordsInUse }, attachmentInfo: () => 0 });
-  expect(await lists.plexus_attachment_info()).toEqual([]);
-  expect(recordsInUse).not.toHaveBeenCalled();
+  const lists = nodeLists({ networks, engine: { recordsInUse } });
+  expect(await lists.plexus_attachment_info()).toHaveLength(1000);
   expect(await lists.plexus_networks()).toEqual([{ network: "shop/lan", usable: "false" }]);
 });

@@ -92,14 +92,14 @@ export function chartScenarios(scene: () => Scene): void {
       const { target } = scene();
       const platform = ["get", "configmap", "plexus-platform", "--output=json"];
       const before = await target.kubectl(system, ...platform);
-      const data = { "platform.yaml": "cniConfDir: /etc/cni/net.d\nkubeletDir: /data/kubelet\n" };
+      const data = { "platform.yaml": "cniConfDir: /etc/cni/net.d\nconfDir: /data/networks\n" };
       const { metadata, ...rest } = JSON.parse(before);
       const { name, namespace, labels } = metadata;
       await target.apply({ ...rest, metadata: { name, namespace, labels }, data });
       onTestFinished(() => installPlexus(target));
       const dryRun = ["install", "plexus", chartDir, system, noCrd, ...adopting];
-      await refuses(target, dryRun, 'plexus-platform.*kubeletDir: "/data/kubelet".*would lose');
-      await helm(target, ...dryRun, "--set=config.kubeletDir=/data/kubelet");
+      await refuses(target, dryRun, 'plexus-platform.*confDir: "/data/networks".*would lose');
+      await helm(target, ...dryRun, "--set=config.confDir=/data/networks");
     });
 
     test("has pods that Pod Security admits after the command of its notes", async () => {

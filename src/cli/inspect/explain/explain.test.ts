@@ -50,7 +50,7 @@ const report: NodeReport = {
   settings: [
     { key: "logLevel", value: "debug", source: "/etc/plexus/config.yaml" },
     { key: "strictness", value: "multus", source: "default" },
-    { key: "http", value: "false", source: "command line" },
+    { key: "cniConfDir", value: "/srv", source: "command line" },
   ],
   configFile: "/etc/plexus/config.yaml",
 };
@@ -460,7 +460,7 @@ test("config show has the settings in effect, and their sources", async () => {
 
 test.each([
   ["logLevel: debug\n", "ok", "in effect"],
-  ["http: false\nlogLevel: debug\n", "ok", "in effect"],
+  ["cniConfDir: /etc/cni/net.d\nlogLevel: debug\n", "ok", "in effect"],
   ["logLevel: warn\nhotPlug: true\n", "warning", "other values of logLevel, hotPlug than"],
   ["", "warning", "other values of logLevel than"],
   ["logLevle: debug\n", "problem", "plexus-config:1: logLevle: unknown key"],

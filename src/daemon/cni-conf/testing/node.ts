@@ -17,6 +17,7 @@ export const quick: Partial<NodeConfTimings> = {
   pollMs: 30_000,
   waitingPollMs: 20,
   debounceMs: 5,
+  settleMs: 0,
   goneMs: 150,
   restore: { initialMs: 10, maxMs: 40, factor: 4, jitter: 0 },
   repair: { initialMs: 10, maxMs: 40, jitter: 0 },
@@ -39,7 +40,6 @@ export async function makeNode(options: { view?: (root: string) => HostView } = 
     primaryConf: undefined,
     withoutPrimary: false,
     delegates: [],
-    settleMs: 0,
     readinessFile: undefined,
     capabilities: {},
   };
