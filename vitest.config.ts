@@ -68,6 +68,15 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "admission",
+          include: ["e2e/admission/**/*.test.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 600_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "conformance",
           include: ["e2e/{conformance,npwg-results}/**/*.test.ts"],
           testTimeout: 120_000,

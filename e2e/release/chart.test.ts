@@ -123,7 +123,16 @@ describe("the chart renders the same objects as kustomize", () => {
     ["endpoints", "endpoints"],
   ])("with %s", async (name, component) => {
     const values = { [name]: { enabled: true }, crds: { enabled: false } };
-    expectSame(await renderChart({ values }), await withComponent(component));
+    expectSame(await renderChart({ values }), await withComponents([component]));
+  });
+
+  test("with every policy, whose actions and lists kustomize can patch as the chart does", async () => {
+    const values = { admission: admissionOf(["Deny"]), crds: { enabled: false } };
+    expectSame(await renderChart({ values }), await withComponents(admissionComponents));
+    const lists = { pluginTypes: ["bridge", "my.plugin"], statusWriters: ["velero"] };
+    const admission = { ...admissionOf(["Warn", "Audit"]), ...lists };
+    const patched = await renderChart({ values: { ...values, admission } });
+    expectSame(patched, await withComponents(admissionComponents, admissionPatches));
   });
 });
 
@@ -433,6 +442,18 @@ describe("the chart's values", () => {
     expect(agent?.spec.template.spec.containers[0]?.args).toEqual(args);
   });
 
+  test("exempt the namespace of Plexus's definitions from the policy, and let this plexusd write statuses", async () => {
+    const expressionsOf = async (config: object): Promise<string> => {
+      const values = { config, admission: admissionOf(["Deny"]) };
+      return JSON.stringify(await renderChart({ values, namespace: "networking" }));
+    };
+    const own = await expressionsOf({});
+    expect(own).toContain(`"expression":"['networking']"`);
+    expect(own).toContain(`"expression":"['system:serviceaccount:networking:plexusd']"`);
+    const other = await expressionsOf({ plexusNamespace: "networks" });
+    expect(other).toContain(`"expression":"['networks']"`);
+  });
+
   test("let plexusd remove only the configured taint", async () => {
     const values = { startupTaint: { enabled: true, key: "example.org/starting" } };
     const all = await renderChart({ values });
@@ -458,6 +479,7 @@ describe("the chart's values", () => {
       ...on,
       metrics: monitoring,
       resourcesInjector: { enabled: true, certificate: "certificate", key: "key" },
+      admission: admissionOf(["Deny"]),
       flavour: "thin",
       referencePlugins: { enabled: true },
     };
@@ -538,6 +560,13 @@ describe("the chart's values", () => {
     ["an unknown update strategy", { updateStrategy: { type: "Foo" } }, "updateStrategy"],
     ["an invalid taint", { startupTaint: { key: "not a key" } }, "startupTaint"],
     ["an unknown key of a toleration", { tolerations: [{ keys: "a" }] }, "tolerations"],
+    ["an unknown action", { admission: { pods: ["Refuse"] } }, "/admission/pods"],
+    ["a denial with a warning", { admission: { pods: ["Deny", "Warn"] } }, "/admission/pods"],
+    [
+      "a user that would end its text",
+      { admission: { status: ["Deny"], statusWriters: ["a', 'b"] } },
+      "/admission/statusWriters",
+    ],
     ["an invalid image digest", { image: { digest: "latest" } }, "digest"],
   ])("reject %s", async (_name, values, key) => {
     await expect(renderChart({ values })).rejects.toThrow(key);
@@ -575,12 +604,45 @@ function isUninstallHook({ metadata: { annotations } }: Manifest): boolean {
   return annotations?.["helm.sh/hook"] === "pre-delete";
 }
 
-/** deploy/base with one of deploy/components. */
-async function withComponent(name: string): Promise<Manifest[]> {
+const admissionComponents = ["definitions", "pods", "status", "in-use"].map(
+  (name) => `admission-${name}`,
+);
+
+/** All policies with these actions. */
+function admissionOf(actions: readonly string[]): object {
+  return { definitions: actions, pods: actions, status: actions, inUse: actions };
+}
+
+/** The patch of a policy that replaces its first variable: kustomize does not merge these lists by name. */
+function firstVariable(policy: string, name: string, expression: string): object {
+  const patch = [
+    { op: "test", path: "/spec/variables/0/name", value: name },
+    { op: "replace", path: "/spec/variables/0/expression", value: expression },
+  ];
+  const target = { kind: "ValidatingAdmissionPolicy", name: policy };
+  return { target, patch: JSON.stringify(patch) };
+}
+
+const account = "system:serviceaccount:kube-system:plexusd";
+const actions = [{ op: "replace", path: "/spec/validationActions", value: ["Warn", "Audit"] }];
+const admissionPatches = [
+  {
+    target: { kind: "ValidatingAdmissionPolicyBinding", name: "plexus-.*" },
+    patch: JSON.stringify(actions),
+  },
+  firstVariable("plexus-definitions", "pluginTypes", "['bridge', 'my.plugin']"),
+  firstVariable("plexus-status", "statusWriters", `['${account}', 'velero']`),
+];
+
+/** deploy/base with some of deploy/components. */
+async function withComponents(
+  names: readonly string[],
+  patches: readonly object[] = [],
+): Promise<Manifest[]> {
   await mkdir(join(root, "dist"), { recursive: true });
   await using folder = await mkdtempDisposable(join(root, "dist/.kustomization-"));
-  const components = [`../../deploy/components/${name}`];
-  const kustomization = { resources: ["../../deploy/base"], components };
+  const components = names.map((name) => `../../deploy/components/${name}`);
+  const kustomization = { resources: ["../../deploy/base"], components, patches };
   await writeFile(join(folder.path, "kustomization.yaml"), JSON.stringify(kustomization));
   return await kustomize(relative(join(root, "deploy"), folder.path));
 }

@@ -22,6 +22,11 @@ const amount: Schema = { type: ["string", "number"] };
 const amounts: Schema = { type: "object", additionalProperties: amount };
 const resources = closed({ limits: amounts, requests: amounts, claims: { type: "array" } });
 
+/** Of a ValidatingAdmissionPolicy. The API server refuses both a denial and a warning. */
+const actions: Schema = {
+  enum: [[], ["Deny"], ["Warn"], ["Audit"], ["Deny", "Audit"], ["Warn", "Audit"]],
+};
+
 const toleration = closed({
   key: { type: "string", pattern: `^$|${qualifiedName}` },
   operator: { enum: ["Exists", "Equal"] },
@@ -73,6 +78,14 @@ export function valuesSchema(): string {
         image: { type: "string", minLength: 1 },
         certificate: text,
         key: text,
+      }),
+      admission: closed({
+        definitions: actions,
+        pluginTypes: listOf({ type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9_.-]*$" }),
+        pods: actions,
+        status: actions,
+        statusWriters: listOf({ type: "string", pattern: "^[^'\\\\]+$" }),
+        inUse: actions,
       }),
       referencePlugins: closed({ enabled }),
       dhcp: closed({ enabled }),

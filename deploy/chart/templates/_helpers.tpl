@@ -8,6 +8,8 @@ have (`--reuse-values`). Each template begins with it.
 
 {{/* What each of these values needs to have an effect. */}}
 {{- define "plexus.needs" -}}
+admission.pluginTypes: admission.definitions
+admission.statusWriters: admission.status
 agent.anyOwner: agent.enabled
 metrics.labels: metrics.monitoring
 metrics.monitoring: metrics.enabled
