@@ -102,7 +102,7 @@ else
 	@node e2e/cluster/main.ts up $(if $(NODES),--nodes $(NODES)) dist/plexus-image.tar
 endif
 
-e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, critest, containerd, whereabouts, multus, crio, clients, docker, sriov, arm64, release, scale: docs/developing.md
+e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, critest, containerd, whereabouts, multus, crio, clients, docker, sriov, arm64, release, admission, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
 # FILES: these of e2e/cluster.
@@ -120,6 +120,7 @@ e2e: image
 		echo "Kubernetes $$PLEXUS_E2E_KUBERNETES with containerd $$PLEXUS_E2E_CONTAINERD"; \
 		node e2e/cluster/main.ts prepare; \
 		PLEXUS_E2E_SCENARIOS=releases vitest run --project cluster e2e/cluster/scenarios/scenarios.test.ts; \
+		vitest run --project admission; \
 	done
 else ifeq ($(SUITE),migration)
 # docs/user/migration.md, there and back: thin and thick Multus, each with kubectl and with Helm, in under ten minutes.
@@ -177,6 +178,11 @@ else ifeq ($(SUITE),release)
 e2e: image release
 	@scripts/system-deps.sh release
 	vitest run --project release
+else ifeq ($(SUITE),admission)
+# The optional ValidatingAdmissionPolicies at a real API server: what they deny and what they accept, and their time.
+e2e: deps
+	@scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare
+	vitest run --project admission
 else ifeq ($(SUITE),scale)
 # NODES (250) with plexusd's API adapter and PODS (8) each, without kubelets, at a real API server: requests, also those
 # of Multus, a storm of statuses, a restart, a slow API server; and the uninstallation of 5,000 nodes at the tests' API
