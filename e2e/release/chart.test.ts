@@ -126,13 +126,13 @@ describe("the chart renders the same objects as kustomize", () => {
     expectSame(await renderChart({ values }), await withComponents([component]));
   });
 
-  test("with every policy, whose actions and lists kustomize can patch as the chart does", async () => {
+  test("with every policy, whose actions and lists kustomize can change as the chart does", async () => {
     const values = { admission: admissionOf(["Deny"]), crds: { enabled: false } };
     expectSame(await renderChart({ values }), await withComponents(admissionComponents));
     const lists = { pluginTypes: ["bridge", "my.plugin"], statusWriters: ["velero"] };
     const admission = { ...admissionOf(["Warn", "Audit"]), ...lists };
     const patched = await renderChart({ values: { ...values, admission } });
-    expectSame(patched, await withComponents(admissionComponents, admissionPatches));
+    expectSame(patched, await withComponents(admissionComponents, admissionChanges));
   });
 });
 
@@ -613,36 +613,34 @@ function admissionOf(actions: readonly string[]): object {
   return { definitions: actions, pods: actions, status: actions, inUse: actions };
 }
 
-/** The patch of a policy that replaces its first variable: kustomize does not merge these lists by name. */
-function firstVariable(policy: string, name: string, expression: string): object {
-  const patch = [
-    { op: "test", path: "/spec/variables/0/name", value: name },
-    { op: "replace", path: "/spec/variables/0/expression", value: expression },
-  ];
-  const target = { kind: "ValidatingAdmissionPolicy", name: policy };
-  return { target, patch: JSON.stringify(patch) };
+/** What replaces a variable of a policy: kustomize does not merge these lists by name. */
+function otherVariable(policy: string, name: string, sourceValue: string): object {
+  const select = { kind: "ValidatingAdmissionPolicy", name: policy };
+  const fieldPaths = [`spec.variables.[name=${name}].expression`];
+  return { sourceValue, targets: [{ select, fieldPaths }] };
 }
 
 const account = "system:serviceaccount:kube-system:plexusd";
 const actions = [{ op: "replace", path: "/spec/validationActions", value: ["Warn", "Audit"] }];
-const admissionPatches = [
-  {
-    target: { kind: "ValidatingAdmissionPolicyBinding", name: "plexus-.*" },
-    patch: JSON.stringify(actions),
-  },
-  firstVariable("plexus-definitions", "pluginTypes", "['bridge', 'my.plugin']"),
-  firstVariable("plexus-status", "statusWriters", `['${account}', 'velero']`),
-];
+const admissionChanges = {
+  patches: [
+    {
+      target: { kind: "ValidatingAdmissionPolicyBinding", name: "plexus-.*" },
+      patch: JSON.stringify(actions),
+    },
+  ],
+  replacements: [
+    otherVariable("plexus-definitions", "pluginTypes", "['bridge', 'my.plugin']"),
+    otherVariable("plexus-status", "statusWriters", `['${account}', 'velero']`),
+  ],
+};
 
 /** deploy/base with some of deploy/components. */
-async function withComponents(
-  names: readonly string[],
-  patches: readonly object[] = [],
-): Promise<Manifest[]> {
+async function withComponents(names: readonly string[], changes: object = {}): Promise<Manifest[]> {
   await mkdir(join(root, "dist"), { recursive: true });
   await using folder = await mkdtempDisposable(join(root, "dist/.kustomization-"));
   const components = names.map((name) => `../../deploy/components/${name}`);
-  const kustomization = { resources: ["../../deploy/base"], components, patches };
+  const kustomization = { resources: ["../../deploy/base"], components, ...changes };
   await writeFile(join(folder.path, "kustomization.yaml"), JSON.stringify(kustomization));
   return await kustomize(relative(join(root, "deploy"), folder.path));
 }

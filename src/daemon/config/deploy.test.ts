@@ -262,6 +262,22 @@ test("with endpoints, another account reads pods and Services, and writes Endpoi
   });
 });
 
+test.each(["definitions", "pods", "status", "in-use"])(
+  "component admission-%s has a policy that is bound, and denies",
+  (name) => {
+    const file = `${root}deploy/components/admission-${name}/admission-policy.yaml`;
+    const policies = loadManifests(readFileSync(file, "utf8"));
+    const { metadata, spec } = byKind("ValidatingAdmissionPolicy", policies);
+    expect(metadata.name).toBe(`plexus-${name}`);
+    expect(byKind("ValidatingAdmissionPolicyBinding", policies).spec).toEqual({
+      policyName: metadata.name,
+      validationActions: ["Deny"],
+    });
+    // What the API server cannot evaluate may be a valid annotation.
+    expect(spec).toMatchObject({ failurePolicy: name === "pods" ? "Ignore" : "Fail" });
+  },
+);
+
 const podResourcesDir = `${defaultPaths.kubeletDir}/pod-resources`;
 
 test("plexusd mounts only the kubelet's pod-resources socket, and writes only its own device information [S-116] [D-13] [D-19]", () => {
