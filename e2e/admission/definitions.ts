@@ -88,6 +88,10 @@ export const definitionRows: readonly DefinitionRow[] = [
   },
   { what: "two dots inside of a name", config: { ...bridge, bridge: "br..0" } },
   { what: "a key that is a path", config: { ...bridge, args: { "/x": "1" } } },
+  {
+    what: "128 KiB",
+    config: { ...bridge, x: "x".repeat(131_072 - JSON.stringify({ ...bridge, x: "" }).length) },
+  },
   { what: "text of a type's key", config: { ...bridge, alias: "type" } },
 
   { what: "a comma too many", config: '{"type": "bridge",}', refused: notJson },

@@ -8,7 +8,7 @@ export const statusKey = "k8s.v1.cni.cncf.io/network-status";
 export const tenant = "tenant";
 export const ownNamespace = "kube-system";
 
-export const author: User = { name: "author" };
+const author: User = { name: "author" };
 export const kubelet: User = { name: "system:node:node-a" };
 export const plexusd = (node?: string): User => ({
   name: `system:serviceaccount:${ownNamespace}:plexusd`,
@@ -18,7 +18,7 @@ export const plexusd = (node?: string): User => ({
 const definitions = (namespace: string): string =>
   `/apis/k8s.cni.cncf.io/v1/namespaces/${namespace}/network-attachment-definitions`;
 
-export function definition(name: string, config: string, labels = {}): object {
+function definition(name: string, config: string, labels = {}): object {
   return {
     ...{ apiVersion: "k8s.cni.cncf.io/v1", kind: "NetworkAttachmentDefinition" },
     ...{ metadata: { name, labels }, spec: { config } },
