@@ -218,6 +218,7 @@ describe("with the policies", () => {
     ["a", undefined],
     ['[{"name": "a", "namespace": "b"}]', undefined],
     ["", undefined],
+    [`[{"name": "a", "cni-args": {"x": ${"[".repeat(20)}${"]".repeat(20)}}}]`, undefined],
     ["a,b", "must name exactly one network"],
     ['[{"name": "a"}, {"name": "b"}]', "must name exactly one network"],
     ["[]", "must name exactly one network"],
