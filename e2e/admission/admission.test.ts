@@ -33,7 +33,7 @@ import {
 
 const components = ["definitions", "pods", "status", "in-use"];
 const policies = components.map((name) => `plexus-${name}`);
-const bridge = '{"cniVersion": "1.0.0", "type": "bridge"}';
+const macvlan = '{"cniVersion": "1.0.0", "type": "macvlan"}';
 const hostDevice = '{"cniVersion": "1.0.0", "type": "host-device", "device": "eth0"}';
 const inUse = { "plexus.dev/in-use": "true" };
 const status = { [statusKey]: "[]" };
@@ -53,10 +53,10 @@ beforeAll(async () => {
     await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name } });
   await waitForServiceAccount(cluster, tenant);
   for (const request of [
-    createDefinition(bridge, { name: "unused" }),
-    createDefinition(bridge, { name: "used", labels: inUse }),
+    createDefinition(macvlan, { name: "unused" }),
+    createDefinition(macvlan, { name: "used", labels: inUse }),
     createDefinition(hostDevice, { name: "older" }),
-    createDefinition(bridge, { namespace: "leaving", labels: inUse }),
+    createDefinition(macvlan, { namespace: "leaving", labels: inUse }),
     createPod({ [networksKey]: "a", ...status }, { name: "running", nodeName: "node-a" }),
     createPod(broken, { name: "older", nodeName: "node-a" }),
     createPod({}, { name: "pending" }),
@@ -135,7 +135,7 @@ const measured: Readonly<Record<string, ApiRequest>> = {
   "a pod with 32 networks in JSON": createPod({
     [networksKey]: JSON.stringify(Array(32).fill(element)),
   }),
-  "a definition": createDefinition(bridge),
+  "a definition": createDefinition(macvlan),
 };
 const withoutPolicies: Record<string, number> = {};
 
@@ -197,7 +197,7 @@ describe("with the policies", () => {
       changeDefinition("older", { spec: { config: `${hostDevice} ` } }),
       "each type",
     );
-    await expectAccepted(changeDefinition("older", { spec: { config: bridge } }));
+    await expectAccepted(changeDefinition("older", { spec: { config: macvlan } }));
   });
 
   test("a definition in use can be deleted without its label, and with its namespace", async () => {

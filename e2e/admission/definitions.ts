@@ -9,16 +9,16 @@ export interface DefinitionRow {
   readonly isFree?: boolean;
 }
 
-const bridge = { cniVersion: "1.0.0", name: "a", type: "bridge", bridge: "br0" };
+const macvlan = { cniVersion: "1.0.0", name: "a", type: "macvlan", master: "eth1" };
 const hostLocal = { type: "host-local", ranges: [[{ subnet: "10.1.0.0/24" }]] };
 const list = (...plugins: readonly object[]) => ({ cniVersion: "1.0.0", name: "a", plugins });
-const tuning = (sysctl: unknown) => list(bridge, { type: "tuning", sysctl });
+const tuning = (sysctl: unknown) => list(macvlan, { type: "tuning", sysctl });
 const many = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ dst: `10.0.${n}.0/24` }));
 
 const notJson = "spec.config: not a JSON object";
-const types = "each type must be one of bridge, macvlan,";
-const paths = "a path of the host is not allowed in this namespace";
+const types = "each type must be one of bandwidth, dhcp,";
+const ofNode = "a key that concerns the node is not allowed in this namespace";
 const device = "a device of the host is not allowed";
 const spelling = "keys of CNI must be spelled as in CNI";
 const sysctl = "names of sysctl must begin with net.";
@@ -29,47 +29,38 @@ const tenants = (refused: string) => ({ refused, isFree: true });
 export const definitionRows: readonly DefinitionRow[] = [
   { what: "no configuration, which selects a file of the node", config: "" },
   { what: "white space", config: " \n" },
-  { what: "a plugin", config: bridge },
-  { what: "a plugin, with white space", config: JSON.stringify(bridge, undefined, 2) },
+  { what: "a plugin", config: macvlan },
+  { what: "a plugin, with white space", config: JSON.stringify(macvlan, undefined, 2) },
   {
     what: "a list of plugins with IPAM",
-    config: list({ ...bridge, ipam: hostLocal }, { type: "sbr" }),
+    config: list({ ...macvlan, ipam: hostLocal }, { type: "sbr" }),
   },
   {
     what: "every allowed plugin",
     config: list(
-      ...[
-        "bridge",
-        "macvlan",
-        "ipvlan",
-        "vlan",
-        "ptp",
-        "dummy",
-        "vrf",
-        "tuning",
-        "sbr",
-        "bandwidth",
-      ].map((type) => ({ type })),
+      ...["macvlan", "vlan", "dummy", "vrf", "tuning", "sbr", "bandwidth"].map((type) => ({
+        type,
+      })),
     ),
   },
   {
     what: "whereabouts",
-    config: { ...bridge, ipam: { type: "whereabouts", range: "fd00::/64", exclude: [] } },
+    config: { ...macvlan, ipam: { type: "whereabouts", range: "fd00::/64", exclude: [] } },
   },
-  { what: "200 routes", config: { ...bridge, ipam: { ...hostLocal, routes: many(200) } } },
+  { what: "200 routes", config: { ...macvlan, ipam: { ...hostLocal, routes: many(200) } } },
   {
     what: "numbers, null, true and false",
     config: {
-      ...bridge,
+      ...macvlan,
       mtu: 1500,
       vlan: -1.5e3,
-      isGateway: true,
-      hairpinMode: false,
+      promisc: true,
+      allmulti: false,
       dns: null,
       ipam: {},
     },
   },
-  { what: "text of other scripts", config: { ...bridge, description: "réseau ネット" } },
+  { what: "text of other scripts", config: { ...macvlan, description: "réseau ネット" } },
   {
     what: "sysctls of the network",
     config: tuning({
@@ -80,103 +71,109 @@ export const definitionRows: readonly DefinitionRow[] = [
   },
   {
     what: "no sysctl",
-    config: list(bridge, { type: "tuning", sysctl: null }, { type: "tuning", sysctl: {} }),
+    config: list(macvlan, { type: "tuning", sysctl: null }, { type: "tuning", sysctl: {} }),
   },
   {
     what: "a capability named deviceID",
-    config: { ...bridge, capabilities: { deviceID: true, ips: true } },
+    config: { ...macvlan, capabilities: { deviceID: true, ips: true } },
   },
-  { what: "two dots inside of a name", config: { ...bridge, bridge: "br..0" } },
-  { what: "a key that is a path", config: { ...bridge, args: { "/x": "1" } } },
+  { what: "two dots inside of a name", config: { ...macvlan, master: "br..0" } },
+  { what: "another mode", config: { ...macvlan, mode: "bridge" } },
   {
     what: "128 KiB",
-    config: { ...bridge, x: "x".repeat(131_072 - JSON.stringify({ ...bridge, x: "" }).length) },
+    config: { ...macvlan, x: "x".repeat(131_072 - JSON.stringify({ ...macvlan, x: "" }).length) },
   },
-  { what: "text of a type's key", config: { ...bridge, alias: "type" } },
+  { what: "text of a type's key", config: { ...macvlan, alias: "type" } },
 
-  { what: "a comma too many", config: '{"type": "bridge",}', refused: notJson },
-  { what: "a missing comma", config: '{"name": "a" "type": "bridge"}', refused: notJson },
-  { what: "a missing colon", config: '{"type" "bridge"}', refused: notJson },
-  { what: "a missing bracket", config: '{"plugins": [{"type": "bridge"}', refused: notJson },
-  { what: "a missing quote", config: '{"type": "bridge}', refused: notJson },
-  { what: "single quotes", config: "{'type': 'bridge'}", refused: notJson },
-  { what: "a comment", config: '{"type": "bridge"} // a', refused: notJson },
-  { what: "YAML", config: "type: bridge", refused: notJson },
-  { what: "a list", config: [bridge], refused: notJson },
-  { what: "a text", config: '"bridge"', refused: notJson },
-  { what: "two objects", config: '{"type": "bridge"}{}', refused: notJson },
-  { what: "True", config: '{"type": "bridge", "isGateway": True}', refused: notJson },
+  { what: "a comma too many", config: '{"type": "macvlan",}', refused: notJson },
+  { what: "a missing comma", config: '{"name": "a" "type": "macvlan"}', refused: notJson },
+  { what: "a missing colon", config: '{"type" "macvlan"}', refused: notJson },
+  { what: "a missing bracket", config: '{"plugins": [{"type": "macvlan"}', refused: notJson },
+  { what: "a missing quote", config: '{"type": "macvlan}', refused: notJson },
+  { what: "single quotes", config: "{'type': 'macvlan'}", refused: notJson },
+  { what: "a comment", config: '{"type": "macvlan"} // a', refused: notJson },
+  { what: "YAML", config: "type: macvlan", refused: notJson },
+  { what: "a list", config: [macvlan], refused: notJson },
+  { what: "a text", config: '"macvlan"', refused: notJson },
+  { what: "two objects", config: '{"type": "macvlan"}{}', refused: notJson },
+  { what: "True", config: '{"type": "macvlan", "promisc": True}', refused: notJson },
   {
     what: "a number with a zero before it",
-    config: '{"type": "bridge", "mtu": 01500}',
+    config: '{"type": "macvlan", "mtu": 01500}',
     refused: notJson,
   },
   {
     what: "no type",
-    config: { name: "a", bridge: "br0" },
+    config: { name: "a", master: "eth1" },
     refused: "names no plugin; add its type",
   },
   { what: "Plexus", config: { type: "plexus" }, refused: meta },
-  { what: "Multus in a list", config: list(bridge, { type: "multus-shim" }), refused: meta },
+  { what: "Multus in a list", config: list(macvlan, { type: "multus-shim" }), refused: meta },
   {
     what: "Multus as IPAM, in other case",
-    config: { ...bridge, IPAM: { Type: "multus" } },
+    config: { ...macvlan, IPAM: { Type: "multus" } },
     refused: meta,
   },
 
   { what: "host-device", config: { type: "host-device", device: "eth0" }, ...tenants(types) },
   {
     what: "a plugin that is not allowed, in a list",
-    config: list(bridge, { type: "firewall" }),
+    config: list(macvlan, { type: "firewall" }),
     ...tenants(types),
   },
   {
     what: "an IPAM plugin that is not allowed",
-    config: { ...bridge, ipam: { type: "azure-ipam" } },
+    config: { ...macvlan, ipam: { type: "azure-ipam" } },
     ...tenants(types),
   },
-  { what: "a type in other case", config: { ...bridge, Type: "host-device" }, ...tenants(types) },
-  { what: "a second type", config: '{"type": "bridge", "type": "host-device"}', ...tenants(types) },
+  { what: "a type in other case", config: { ...macvlan, Type: "host-device" }, ...tenants(types) },
+  {
+    what: "a second type",
+    config: '{"type": "macvlan", "type": "host-device"}',
+    ...tenants(types),
+  },
   {
     what: "a type with spaces before its colon",
     config: '{"type" \n: "host-device"}',
     ...tenants(types),
   },
-  { what: "a type that is no text", config: { ...bridge, ipam: { type: 1 } }, ...tenants(types) },
-  { what: "a type that is a path", config: { type: "../bridge" }, ...tenants(types) },
+  { what: "a type that is no text", config: { ...macvlan, ipam: { type: 1 } }, ...tenants(types) },
+  { what: "a type that is a path", config: { type: "../macvlan" }, ...tenants(types) },
   {
     what: "a type hidden by an escape",
-    config: '{"type": "bridge", "\\u0074ype": "host-device"}',
+    config: '{"type": "macvlan", "\\u0074ype": "host-device"}',
     ...tenants(backslash),
   },
   { what: "a type with an escape", config: '{"type": "host\\u002ddevice"}', ...tenants(backslash) },
-  { what: "IPAM in other case", config: { ...bridge, IPAM: hostLocal }, ...tenants(spelling) },
+  { what: "IPAM in other case", config: { ...macvlan, IPAM: hostLocal }, ...tenants(spelling) },
   {
     what: "an allowed type in other case",
-    config: { ...bridge, TYPE: "bridge" },
+    config: { ...macvlan, TYPE: "macvlan" },
     ...tenants(spelling),
   },
   {
     what: "a letter that Go takes for an s",
-    config: { ...bridge, pluginſ: [] },
+    config: { ...macvlan, pluginſ: [] },
     ...tenants(spelling),
   },
   {
-    what: "a path",
-    config: { ...bridge, ipam: { ...hostLocal, dataDir: "/etc" } },
-    ...tenants(paths),
+    what: "a directory",
+    config: { ...macvlan, ipam: { ...hostLocal, dataDir: "etc" } },
+    ...tenants(ofNode),
   },
-  { what: "a path in a list", config: { ...bridge, x: ["a", "/etc"] }, ...tenants(paths) },
-  { what: "a relative path", config: { ...bridge, x: { y: "../etc" } }, ...tenants(paths) },
   {
-    what: "a path that leaves its directory",
-    config: { ...bridge, x: "a/../../etc" },
-    ...tenants(paths),
+    what: "a kubeconfig",
+    config: { ...macvlan, ipam: { type: "whereabouts", kubernetes: { kubeconfig: "x" } } },
+    ...tenants(ofNode),
   },
-  { what: "the parent directory", config: { ...bridge, x: "a/.." }, ...tenants(paths) },
-  { what: "a home directory", config: { ...bridge, x: "~root" }, ...tenants(paths) },
-  { what: "a socket", config: { ...bridge, x: "unix:run/x" }, ...tenants(paths) },
-  { what: "a file's URL", config: { ...bridge, x: "file:etc/x" }, ...tenants(paths) },
+  {
+    what: "a lock's time",
+    config: { ...macvlan, ipam: { type: "whereabouts", leader_lease_duration: 2e12 } },
+    ...tenants(ofNode),
+  },
+  { what: "the node's gateway", config: { ...macvlan, isgateway: true }, ...tenants(ofNode) },
+  { what: "all of a link", config: { ...macvlan, mode: "passthru" }, ...tenants(ofNode) },
+  { what: "a bridge, which may be the cluster's", config: { type: "bridge" }, ...tenants(types) },
   {
     what: "a sysctl of the kernel",
     config: tuning({ "kernel.core_pattern": "x" }),
@@ -195,18 +192,18 @@ export const definitionRows: readonly DefinitionRow[] = [
   { what: "sysctls that are no object", config: tuning(["kernel.x"]), ...tenants(sysctl) },
   {
     what: "sysctls in other case",
-    config: list(bridge, { type: "tuning", sysCtl: {} }),
+    config: list(macvlan, { type: "tuning", sysCtl: {} }),
     ...tenants(spelling),
   },
-  { what: "a device", config: { ...bridge, deviceID: "0000:00:1f.6" }, ...tenants(device) },
+  { what: "a device", config: { ...macvlan, deviceID: "0000:00:1f.6" }, ...tenants(device) },
   {
     what: "a device in other case",
-    config: { ...bridge, hwAddr: "02:00:00:00:00:01" },
+    config: { ...macvlan, hwAddr: "02:00:00:00:00:01" },
     ...tenants(device),
   },
   {
     what: "a device with a letter that Go takes for a k",
-    config: { ...bridge, "\u212aernelpath": "x" },
+    config: { ...macvlan, "\u212aernelpath": "x" },
     ...tenants(device),
   },
 ];
