@@ -27,6 +27,9 @@ const known: Readonly<Record<string, string>> = {
     "anchored; each part ends where the next begins",
   "/^plexus-([A-Za-z0-9][\\w.-]*)@[^/]+\\.json$/s": "255 bytes of a file name",
   "/^\\.(.+)\\.[0-9a-f]+\\.tmp$/s": "255 bytes of a file name",
+  "/^# Source: (.+)\\n/m": "one line",
+  "/(?<=[ \\t])(?:'(?:[^']|'')*'|\"(?:[^\"\\\\]|\\\\.)*\")/gs":
+    "what is repeated has one reading; a match ends at the next quote, so that only the last one has none",
 };
 
 /** A literal of a regular expression where one can begin; src/ has no text that looks like one. */

@@ -1,20 +1,11 @@
-import {
-  type Document,
-  isMap,
-  isNode,
-  isScalar,
-  isSeq,
-  LineCounter,
-  parseDocument,
-  visit,
-} from "yaml";
+import { type Document, isNode, LineCounter, parseDocument, visit } from "yaml";
 import { formerKeys, withoutFormerKeys } from "#engine/config-keys.ts";
 import { schemaOf } from "#engine/config-table.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { exactNumber, isJsonObject } from "#lib/json.ts";
 import { fieldPath, problemsOf } from "#lib/parsing/parse-with.ts";
-import { yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
+import { offsetOf, yamlOptions, yamlProblems } from "#lib/parsing/yaml.ts";
 import { configFromFile, type DaemonConfig, fileKeys } from "./config.ts";
 
 /** The schema of the configuration file. @internal */
@@ -113,20 +104,4 @@ function toValue(document: Document, source: string): unknown {
   } catch (cause) {
     throw new ConfigError(source, [{ line: 1, key: "", problem: errorMessage(cause) }]);
   }
-}
-
-/** The offset of the last key of a path, or of its parent if the key is absent. */
-function offsetOf(path: readonly PropertyKey[], document: Document): number {
-  for (let length = path.length; length > 0; length--) {
-    const parent: unknown = document.getIn(path.slice(0, length - 1), true);
-    const last = path[length - 1];
-    const pair = isMap(parent) ? parent.items.find(({ key }) => textOf(key) === last) : undefined;
-    const node = pair?.key ?? (isSeq(parent) ? parent.get(Number(last), true) : undefined);
-    if (isNode(node) && node.range) return node.range[0];
-  }
-  return document.contents?.range?.[0] ?? 0;
-}
-
-function textOf(key: unknown): unknown {
-  return isScalar(key) ? key.value : key;
 }

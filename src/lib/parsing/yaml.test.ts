@@ -19,3 +19,22 @@ test("parseYamlDocuments() emits no process warning about an odd document", () =
   expect(emitWarning).not.toHaveBeenCalled();
   emitWarning.mockRestore();
 });
+
+test.each([
+  [
+    "one quote",
+    "a:\n  b: '{\n\"c\": ''1'',\n\n}'\n  d: 1\n",
+    { a: { b: "{ \"c\": '1',\n}", d: 1 } },
+  ],
+  ["two quotes", 'a:\n  - b: "x\n\\"y\\"\\\n z"\n', { a: [{ b: 'x "y"z' }] }],
+])(
+  "parseYamlDocuments() accepts lines in %s without indentation, as Go's parser",
+  (_, text, value) => {
+    expect([...parseYamlDocuments(text)]).toEqual([value]);
+  },
+);
+
+test("parseYamlDocuments() counts the lines as written, also after lines in quotes without indentation", () => {
+  const text = "a:\n  b: '\n}'\nc: [\n";
+  expect(() => [...parseYamlDocuments(text)]).toThrow(/ at line 5, /);
+});
