@@ -1,3 +1,4 @@
+import { checkCommand } from "#cli/inspect/check/check.ts";
 import { configCheckCommand } from "#cli/inspect/config-check.ts";
 import { configShowCommand } from "#cli/inspect/config-show.ts";
 import { devicesCommand } from "#cli/inspect/devices.ts";
@@ -35,6 +36,7 @@ const commands: readonly Command[] = [
   devicesCommand,
   refreshCommand,
   gcCommand,
+  checkCommand,
   configShowCommand,
   configCheckCommand,
   installCommand,

@@ -25,6 +25,13 @@ interface ExplainInput {
   readonly conf: JsonObject;
 }
 
+/** What is planned for a pod that no call names. A new sandbox has no other interface. */
+export const requestOfAny = {
+  ...{ containerId: "", ifName: "eth0", cniArgs: [], path: [] },
+  conf: { cniVersion: currentVersion, runtimeConfig: {} },
+  existingInterfaces: async () => new Set(["lo"]),
+};
+
 /** Plans an ADD of the pod, collects its problems, and compares the networks with those it has. */
 export async function explainNetworks(
   ctx: CallContext,
@@ -35,15 +42,7 @@ export async function explainNetworks(
   const planning = { ...ctx, problems: found };
   const notReady = await readinessProblem(ctx);
   if (notReady !== undefined) found.push({ error: notReady });
-  const request = {
-    containerId: "",
-    ifName: record?.ifName ?? "eth0",
-    cniArgs: [],
-    path: searchPath,
-    conf: { cniVersion: currentVersion, runtimeConfig: {} },
-    // A new sandbox has no other.
-    existingInterfaces: async () => new Set(["lo"]),
-  };
+  const request = { ...requestOfAny, ifName: record?.ifName ?? "eth0", path: searchPath };
   const { attachments } = await planAttachments(planning, request, pod);
   await requirePlugins(planning, attachments, delegateSearchPath(config, searchPath));
   // None when they cannot be listed: plugins then say what they miss.
