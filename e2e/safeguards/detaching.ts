@@ -136,14 +136,6 @@ export const detachingMutations: readonly Mutation[] = [
     isSlow: true,
   },
   {
-    name: "a sandbox that the runtime has forgotten is detached",
-    file: "src/engine/leftovers/absences.ts",
-    find: "if (this.#unknownSandboxes.has(record))",
-    replace: "if (record.bootId === record.ifName)",
-    properties: ["in the end"],
-    isSlow: true,
-  },
-  {
     name: "a sandbox that a later one of its pod has replaced is detached",
     file: "src/engine/leftovers/absences.ts",
     find: "if (this.#replaced.has(recordFileName(record))) return replaced;",

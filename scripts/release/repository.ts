@@ -3,7 +3,7 @@ import manifest from "../../package.json" with { type: "json" };
 /** The URL of the repository. Where other files name it, `make docs REPOSITORY=URL` replaces it. */
 export const { repository } = manifest;
 
-/** A text with another repository: in links, in the names of image and chart, which are in lower case, and of teams. */
+/** A text with another repository: in links, in the names of image and chart, which are in lower case, of teams and of the action. */
 export function withRepository(text: string, to: string, from = repository): string {
   const [fromPath, toPath] = [new URL(from).pathname, new URL(to).pathname];
   const inRegistry = `ghcr.io${toPath}`.toLowerCase();
@@ -12,6 +12,7 @@ export function withRepository(text: string, to: string, from = repository): str
     .replaceAll(from, to)
     .replaceAll(`ghcr.io${fromPath}`, inRegistry)
     .replaceAll(`ghcr.io${fromPath.toLowerCase()}`, inRegistry)
+    .replaceAll(`uses: ${fromPath.slice(1)}@`, `uses: ${toPath.slice(1)}@`)
     .replaceAll(teamsOf(fromPath), teamsOf(toPath));
 }
 

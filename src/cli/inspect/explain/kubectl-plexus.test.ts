@@ -416,6 +416,7 @@ const commands = [
     "explain",
     "refresh",
     "networks",
+    "check",
     "pods",
     "doctor",
     "config",
