@@ -10,7 +10,7 @@ import {
   quoteValue,
 } from "#lib/json.ts";
 import { shortened } from "#lib/one-line.ts";
-import { keysOf } from "#lib/parsing/json-text.ts";
+import { keysIn } from "#lib/parsing/json-text.ts";
 
 /** What definitions of a namespace may contain. */
 export interface AttachmentPolicy {
@@ -85,7 +85,7 @@ function keyProblems(definition: { readonly config?: string }): readonly string[
   const known = keyProblemsOf.get(definition);
   if (known !== undefined) return known;
   const problems: string[] = [];
-  for (const { key, isRepeated } of keysOf(definition.config ?? "")) {
+  for (const { key, isRepeated } of keysIn(definition.config ?? "")) {
     if (problems.length === maxProblems) break;
     const proper = conventionalKey(key) ?? key;
     if (isRepeated) problems.push(`the key ${quoteValue(key)} occurs twice in an object`);

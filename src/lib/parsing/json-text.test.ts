@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isJsonObject } from "#lib/json.ts";
-import { JsonTextError, keysOf, parseJsonText } from "./json-text.ts";
+import { JsonTextError, keysIn, parseJsonText } from "./json-text.ts";
 
 test.each([
   ["", "unexpected end, expected a value at line 1, column 1"],
@@ -100,8 +100,8 @@ test.each<[string, string[], string[]]>([
     ["sysctl", "key"],
   ],
   ['[1,"a",{}]', [], []],
-])("keysOf(%s) are all keys, and those that their object has twice", (text, keys, repeated) => {
-  const found = [...keysOf(text)];
+])("keysIn(%s) are all keys, and those that their object has twice", (text, keys, repeated) => {
+  const found = [...keysIn(text)];
   expect(found.map(({ key }) => key)).toEqual(keys);
   expect(found.filter(({ isRepeated }) => isRepeated).map(({ key }) => key)).toEqual(repeated);
 });

@@ -40,7 +40,7 @@ export function parseJsonText(text: string): Json {
 }
 
 /** The keys of valid JSON text in order, and whether their object has had them before, in any case. */
-export function* keysOf(text: string): Generator<{ key: string; isRepeated: boolean }> {
+export function* keysIn(text: string): Generator<{ key: string; isRepeated: boolean }> {
   const open: Set<string>[] = [];
   let last = "";
   for (let offset = 0; offset < text.length; ) {

@@ -84,7 +84,7 @@ export function parseDocuments(written: string): ReturnType<typeof parse> {
 function parse(text: string) {
   const lines = new LineCounter();
   const documents: Document[] = [
-    ...parseAllDocuments(text, { ...yamlOptions, lineCounter: lines }),
+    ...parseAllDocuments(text, { ...yamlOptions, merge: true, lineCounter: lines }),
   ];
   return { text, documents, lines };
 }

@@ -60,12 +60,6 @@ test.each<[string, string, string | RegExp]>([
   ],
   ["a key twice", "kind: Pod\nkind: Pod\n", "-:2: Map keys must be unique"],
   [
-    "a template",
-    "a: 1\n---\n{{- if .x }}\nb: 2\n{{- end }}\n",
-    /^-:3: is a template: check what it renders/,
-  ],
-  ["a template in values", nad("'{}'", "{name: {{ .Values.name }}}"), /^-:3: is a template/],
-  [
     "a name",
     nad("'{}'", "{name: Lan}"),
     /^-:3: metadata\.name: must be a DNS-1123 subdomain.*"Lan"$/,
@@ -187,7 +181,7 @@ test.each<[string, string]>([
     "a list of them",
     JSON.stringify({ kind: "List", items: [JSON.parse(nadJson()), { kind: "Service" }] }),
   ],
-  ["other objects", "kind: ConfigMap\ndata: {a: '{{ .x }}'}\n---\n- 1\n---\n"],
+  ["other objects", `kind: ConfigMap\ndata: {a: '{{ .x }}'}\n---\n- 1\n---\n${lan}`],
   ["a pod without requests", "kind: Pod\nmetadata: {generateName: a-}\n"],
   ["a configuration that a file of the node has", nad("''")],
   [
@@ -229,6 +223,58 @@ test.each([
     code: 1,
     out: [`-:1: ${path}: element 1: more than one "@" in "a@b@c"`],
   });
+});
+
+test("check says when there is nothing to check", async () => {
+  const err = ["there is no definition and no workload to check"];
+  expect(await check("kind: ConfigMap\ndata: {}\n")).toEqual({ ...fine, err });
+});
+
+test.each([
+  ["", 3, "a: 1\n---\n{{- if .x }}\nb: 2\n{{- end }}\n"],
+  ["metadata.name: ", 3, nad("'{}'", "{name: {{ .Values.name }}}")],
+])("check only warns of what only a template's renderer knows: %s", async (key, line, text) => {
+  const warned = `-:${line}: warning: ${key}is a template: check what it renders`;
+  expect(await check(text)).toMatchObject({ code: 0, out: [expect.stringContaining(warned)] });
+});
+
+test("check finds problems beside templates", async () => {
+  const text = `${pod("a@b@c")}    vault: "{{- with secret }}"\n`;
+  expect((await check(text)).out).toEqual([`${at(12)}element 1: more than one "@" in "a@b@c"`]);
+});
+
+test("check reads merged keys, as kubectl does, and an empty namespace as none", async () => {
+  const merged = `metadata: {name: web, namespace: "", annotations: {<<: {${networks}: "a@b@c"}}}`;
+  expect((await check(`kind: Pod\n${merged}\n`)).out).toEqual([
+    expect.stringMatching(/^-:2: .*more than one "@"/),
+  ]);
+  expect(
+    await check(`${nad(`'{"type": "ptp"}'`, "{name: lan, namespace: }")}---\n${pods}`),
+  ).toEqual(fine);
+});
+
+test("check warns of an annotation of a workload that its pods do not get", async () => {
+  const text = deployment("").replace("namespace: default", `annotations: {${networks}: lan}`);
+  expect(await check(text)).toMatchObject({
+    code: 0,
+    out: [expect.stringMatching(/^-:3: warning: .*networks: has no effect: pods get the/)],
+  });
+});
+
+test("check reads each text once, however many problems it has", async () => {
+  const wrong = Array.from({ length: 2000 }, () => 7);
+  const config = JSON.stringify({ type: "ptp", dns: { nameservers: wrong } });
+  expect((await check(nad(`'${config}'`))).out.length).toBeGreaterThan(0);
+});
+
+test("check uses a file's definition before the cluster's", async () => {
+  const item = JSON.parse(nadJson());
+  const dir = await directoryOf({
+    "cluster.json": JSON.stringify({ kind: "NetworkAttachmentDefinitionList", items: [item] }),
+    "web.yaml": `${lan}---\n${deployment(`${networks}: '[{"name":"lan","ips":["10.0.0.1"]}]'`)}`,
+  });
+  const files = ["--definitions", join(dir, "cluster.json"), join(dir, "web.yaml")];
+  expect(await linesOf(["check", ...files])).toMatchObject({ code: 0, out: [] });
 });
 
 test("check warns of what has no effect, or what only the cluster knows", async () => {

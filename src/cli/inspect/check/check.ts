@@ -30,7 +30,8 @@ A line "# Source: FILE" of stdin, as helm template prints it, names the file tha
   async run({ flags, positionals }, output) {
     const { config: path, definitions: cluster, namespace: home } = flags;
     const files = path === "" ? undefined : mergeConfigFiles(path, await readConfigFiles(path));
-    const names = new Set([...positionals, cluster].filter((each) => each !== ""));
+    // Of a definition in both, that of the files counts.
+    const names = new Set([cluster, ...positionals].filter((each) => each !== ""));
     const texts = await Promise.all([...names].map((name) => textsOf(name, output)));
     const read = texts.flat().flatMap(([file, text]) => [...objectsIn(file, text)]);
     const check = new ObjectCheck({ config: files?.config.engine ?? {}, home, cluster });
@@ -38,6 +39,7 @@ A line "# Source: FILE" of stdin, as helm template prints it, names the file tha
     const found = [...read.filter((each) => "problem" in each), ...check.problems];
     const problems = [...new Map(found.map((each) => [lineOf(each), each])).values()];
     problems.sort((a, b) => a.file.localeCompare(b.file) || a.line - b.line);
+    if (check.count === 0) output.err("there is no definition and no workload to check");
     if (flags.workloads) for (const each of check.workloads) output.out(each.join(" "));
     else print(output, flags.output, { value: problems, text: () => problems.map(lineOf) });
     const isFine = problems.every(({ severity }) => severity === "warning");
@@ -65,5 +67,5 @@ async function textsOf(name: string, streams: CliStreams): Promise<Text[]> {
     .map((each) => join(each.parentPath, each.name))
     .filter((file) => !/(^|\/)(\.|node_modules\/)/.test(relative(name, file)))
     .map((file): Text => [file, readTextFile(file, "any")])
-    .filter(([, text]) => /cni\.cncf\.io|multus-cni\.io/.test(text));
+    .filter(([, text]) => /cni\.cncf\.io|multus-cni\.io|plexus\.dev\//.test(text));
 }

@@ -1,4 +1,4 @@
-import { type Document, isScalar, parseDocument } from "yaml";
+import { type Document, isNode, isScalar, parseDocument, type Scalar } from "yaml";
 import { errorMessage } from "#lib/error-message.ts";
 import { isJsonObject, type JsonObject } from "#lib/json.ts";
 import { type JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
@@ -30,23 +30,37 @@ const template = "is a template: check what it renders, such as the output of he
 /** The objects of a YAML or JSON text, those of Lists one by one, and why documents cannot be read. */
 export function* objectsIn(file: string, written: string): Generator<FileObject | FileProblem> {
   const { documents, text, lines } = parseDocuments(written);
+  /** @param part what is wrong, which may be a template */
+  const problemOf = (part: string, offset: number, found: Pick<FileProblem, "key" | "problem">) => {
+    const place = { file, line: lines.linePos(offset).line || 1 };
+    const isTemplate = part.includes("{{");
+    const severity: FileProblem["severity"] = isTemplate ? "warning" : "error";
+    return { ...place, ...found, ...(isTemplate && { problem: template }), severity };
+  };
   for (const document of documents) {
     const [invalid = aliasError(document)] = document.errors;
     const [start, , end] = document.range ?? [0, 0, 0];
-    const braces = invalid ? text.indexOf("{{") : text.slice(0, end).indexOf("{{", start);
-    const problemAt = (offset: number, key: Path, problem: string): FileProblem => {
-      const line = lines.linePos(braces < 0 ? offset : braces).line || 1;
-      const what = braces < 0 ? { key: fieldPath(key), problem } : { key: "", problem: template };
-      return { file, line, ...what, severity: "error" };
-    };
-    if (invalid) yield problemAt(invalid.pos[0], [], invalid.message);
+    const part = invalid ? text.slice(start, end) : "";
+    const at = placeIn(part, start) ?? invalid?.pos[0] ?? 0;
+    if (invalid) yield problemOf(part, at, { key: "", problem: invalid.message });
+    const insides: Insides = new Map();
     for (const [path, value] of invalid ? [] : flattened([], document.toJS()))
       yield {
         ...{ file, value },
-        problemAt: (key, problem, inside = []) =>
-          problemAt(offsetIn({ document, text }, [...path, ...key], inside), key, problem),
+        problemAt: (key, problem, inside = []) => {
+          const node: unknown = document.getIn([...path, ...key], true);
+          const [from, to] = (isNode(node) && node.range) || [0, 0];
+          const at = offsetIn({ document, text, insides }, [...path, ...key], inside);
+          return problemOf(text.slice(from, to), at, { key: fieldPath(key), problem });
+        },
       };
   }
+}
+
+/** Where a template begins. */
+function placeIn(part: string, start: number): number | undefined {
+  const at = part.indexOf("{{");
+  return at < 0 ? undefined : start + at;
 }
 
 /** Aliases without an anchor or without limit. */
@@ -62,31 +76,40 @@ function aliasError(document: Document): { pos: [number]; message: string } | un
 /** The object, or those of a List, each with its path. */
 function* flattened(path: Path, value: unknown): Generator<[Path, JsonObject]> {
   if (!isJsonObject(value)) return;
-  if (value.kind !== "List" || !Array.isArray(value.items)) yield [path, value];
+  if (!/List$/.test(`${value.kind}`) || !Array.isArray(value.items)) yield [path, value];
   else for (const [i, item] of value.items.entries()) yield* flattened([...path, "items", i], item);
 }
 
+/** The JSON in texts, each read once: where it begins, and its document or where that is wrong. */
+type Insides = Map<Scalar, { readonly from: number; readonly json: Document | number }>;
+
 /** The offset of a key, or inside of the JSON of its text, where a syntax error comes first. */
 function offsetIn(
-  { document, text }: { readonly document: Document; readonly text: string },
+  of: { readonly document: Document; readonly text: string; readonly insides: Insides },
   key: Path,
   inside: Path,
 ): number {
-  const node: unknown = document.getIn(key, true);
-  if (!isScalar(node) || !node.range) return offsetOf(key, document);
-  const [start, end] = node.range;
-  const quotes = node.type === "QUOTE_SINGLE" ? 1 : 0;
-  const from = node.type?.startsWith("BLOCK") ? text.indexOf("\n", start) + 1 : start + quotes;
+  const node: unknown = of.document.getIn(key, true);
+  if (!isScalar(node) || !node.range) return offsetOf(key, of.document);
+  const { from, json } = of.insides.get(node) ?? readInside(node, of.text);
+  of.insides.set(node, { from, json });
+  if (typeof json === "number") return from + json;
+  // The configuration of one plugin is read as a list of it.
+  const isSingle = inside[0] === "plugins" && !json.has("plugins");
+  return from + offsetOf(isSingle ? inside.slice(2) : inside, json);
+}
+
+function readInside({ type, range }: Scalar, text: string) {
+  const [start, end] = range ?? [0, 0];
+  const quotes = type === "QUOTE_SINGLE" ? 1 : 0;
+  const from = type?.startsWith("BLOCK") ? text.indexOf("\n", start) + 1 : start + quotes;
   // With escapes it is one string of JSON, where nothing is found: the place is its beginning.
   const json = text.slice(from, end - quotes);
   try {
     parseJsonText(json);
   } catch (error) {
     const before = json.split("\n").slice(0, (error as JsonTextError).line - 1);
-    return from + [...before, ""].join("\n").length;
+    return { from, json: [...before, ""].join("\n").length };
   }
-  const parsed = parseDocument(json, yamlOptions);
-  // The configuration of one plugin is read as a list of it.
-  const isSingle = inside[0] === "plugins" && !parsed.has("plugins");
-  return from + offsetOf(isSingle ? inside.slice(2) : inside, parsed);
+  return { from, json: parseDocument(json, yamlOptions) };
 }

@@ -104,7 +104,8 @@ test("check fails for problems of files, by the cluster's rules, and for workloa
       expect.stringMatching(
         `^\\./c.yaml:6: ${key}: namespace isolation: a pod of namespace "shop"`,
       ),
-      `Deployment/shop/web  0 of 2         n1: shop/new: not in the cluster yet; shop/mv: ${trunk}; n2: shop/new: not in the cluster yet`,
+      "Deployment/shop/db   0 of 2  n1,n2: shop/lam: not in the cluster yet",
+      `Deployment/shop/web  0 of 2  n1: shop/new: not in the cluster yet; shop/mv: ${trunk}; n2: shop/new: not in the cluster yet`,
     ],
   });
 });

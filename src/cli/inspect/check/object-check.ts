@@ -1,4 +1,3 @@
-import { parseDocument } from "yaml";
 import { contextWithoutCall } from "#engine/call/call-context.ts";
 import { clusterRoutesAnnotation } from "#engine/cluster-ranges.ts";
 import type { EngineConfig } from "#engine/config.ts";
@@ -12,8 +11,8 @@ import { keyOf } from "#kube/objects.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { type JsonObject, objectOf } from "#lib/json.ts";
 import { DocumentError, withValue } from "#lib/parsing/document-error.ts";
+import { keysIn } from "#lib/parsing/json-text.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
-import { yamlOptions } from "#lib/parsing/yaml.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import { formatProblem, SelectionError } from "#npwg/selection/selection-error.ts";
@@ -39,6 +38,8 @@ interface CheckOptions {
 /** Checks objects by the rules of an ADD that need no node. */
 export class ObjectCheck {
   readonly problems: FileProblem[] = [];
+  /** Of definitions and workloads. */
+  count = 0;
   /** Each with the networks that its pods request: `Deployment/shop/web`, `shop/lan`. */
   readonly workloads: string[][] = [];
   /** The definitions without a problem, and the names of the others. */
@@ -61,7 +62,9 @@ export class ObjectCheck {
   /** Plans a pod that requests the definition, unless it is the cluster's. */
   async #definition({ file, value, problemAt }: FileObject): Promise<void> {
     const isManifest = file !== this.#options.cluster;
-    const metadata: JsonObject = { namespace: this.#options.home, ...objectOf(value.metadata) };
+    this.count++;
+    const given = objectOf(value.metadata);
+    const metadata: JsonObject = { ...given, namespace: given.namespace || this.#options.home };
     const name = `${metadata.namespace}/${metadata.name}`;
     const [found, key] = [[] as FileProblem[], ["spec", "config"]];
     try {
@@ -73,8 +76,11 @@ export class ObjectCheck {
         found.push(problemAt(key, problem, path));
       }
       if (found.length === 0) this.#usable.push({ file, nad });
-      for (const problem of isManifest ? repeatedKeys(nad.config) : [])
-        this.problems.push({ ...problemAt(key, problem), severity: "warning" });
+      const isChecked = isManifest && found.length === 0;
+      for (const { key: repeated, isRepeated } of isChecked ? keysIn(nad.config ?? "") : []) {
+        const problem = `"${repeated}" occurs twice: only the last value counts`;
+        if (isRepeated) this.problems.push({ ...problemAt(key, problem), severity: "warning" });
+      }
     } catch (error) {
       found.push(...fieldsIn({ error }).map(([path, reason]) => problemAt(path, reason)));
     }
@@ -85,9 +91,19 @@ export class ObjectCheck {
   /** Plans the pods of a workload with one more annotation each time: a new problem concerns that. */
   async #workload({ file, value, problemAt }: FileObject): Promise<void> {
     const path = value.kind === "Pod" ? [] : templates.find((each) => at(value, each).metadata);
-    if (path === undefined || objectOf(at(value, path).spec).hostNetwork === true) return;
-    const { namespace = this.#options.home, name } = objectOf(value.metadata);
-    const pod = { namespace: String(namespace), name: String(name), uid: "" };
+    if (path === undefined) return;
+    this.count++;
+    if (objectOf(at(value, path).spec).hostNetwork === true) return;
+    const { namespace, name, generateName, annotations: ofWorkload } = objectOf(value.metadata);
+    const pod = {
+      ...{ namespace: String(namespace || this.#options.home), uid: "" },
+      name: String(name ?? generateName),
+    };
+    if (path.length > 0 && objectOf(ofWorkload)[networksAnnotation] !== undefined) {
+      const problem = "has no effect: pods get the annotations of the template";
+      const found = problemAt(["metadata", "annotations", networksAnnotation], problem);
+      this.problems.push({ ...found, severity: "warning" });
+    }
     // Examples often repeat a name: the definition in the pod's file is meant.
     const ofFile = Map.groupBy(this.#usable, (each) => each.file === file);
     const nads = [false, true].flatMap((isOwn) => ofFile.get(isOwn) ?? []).map(({ nad }) => nad);
@@ -135,8 +151,9 @@ export class ObjectCheck {
     const ctx = { ...contextWithoutCall(deps as EngineDeps, {}), problems: found };
     const { attachments } = await planAttachments(ctx, requestOfAny, pod);
     const requested = attachments.filter(({ selection }) => selection !== undefined);
+    const planned = requested.map(({ displayName }) => displayName);
     return {
-      networks: [...new Set(requested.map(({ displayName }) => displayName))],
+      networks: [...new Set([...planned, ...found.flatMap(({ network }) => network ?? [])])],
       problems: found.filter(({ error }) => !ofNodes.test(error.reason ?? "")),
     };
   }
@@ -144,14 +161,6 @@ export class ObjectCheck {
 
 function at(value: JsonObject, path: Path): JsonObject {
   return path.reduce((object: JsonObject, key) => objectOf(object[key]), value);
-}
-
-/** The keys that an object of a configuration has twice. */
-function repeatedKeys(config = ""): string[] {
-  return parseDocument(config, yamlOptions).errors.flatMap(({ code, pos: [offset] }) => {
-    const [key = ""] = /^"[^"]*"/.exec(config.slice(offset)) ?? [];
-    return code === "DUPLICATE_KEY" ? [`${key} occurs twice: only the last value counts`] : [];
-  });
 }
 
 /** What an error says of fields, each with its path; or as a whole. */
