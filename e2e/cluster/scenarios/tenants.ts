@@ -12,6 +12,9 @@ byNamespace:
   - name: tenants
     namespaces: ["${home}"]
     defaultNetworks: [tenants]
+  - name: platform
+    namespaces: ["${elsewhere}"]
+    attachmentPolicy: trusted
 `;
 
 const selector = "plexus.dev/allowed-namespaces-selector";
