@@ -73,6 +73,8 @@ export function valuesSchema(): string {
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       kubeletDir: { type: "string", pattern: "^/." },
       deviceCheckpoint: closed({ enabled }),
+      // Of an earlier chart, as helm upgrade --reuse-values keeps it. It has no effect.
+      sandboxes: { ...object, deprecated: true },
       resourcesInjector: closed({
         enabled,
         image: { type: "string", minLength: 1 },
