@@ -45,6 +45,8 @@ const selectorLabels = { "app.kubernetes.io/name": false, "app.kubernetes.io/com
 export function valuesSchema(): string {
   const schema = {
     $schema: "https://json-schema.org/draft/2020-12/schema",
+    // Of an earlier chart, as helm upgrade --reuse-values keeps it. It has no effect.
+    patternProperties: { "^sandboxes$": { ...object, deprecated: true } },
     ...closed({
       platform: { enum: ["", ...platforms()] },
       flavour: { enum: ["thick", "thin"] },
@@ -73,8 +75,6 @@ export function valuesSchema(): string {
       agent: closed({ enabled, anyOwner: { enum: ["", true, false] } }),
       kubeletDir: { type: "string", pattern: "^/." },
       deviceCheckpoint: closed({ enabled }),
-      // Of an earlier chart, as helm upgrade --reuse-values keeps it. It has no effect.
-      sandboxes: { ...object, deprecated: true },
       resourcesInjector: closed({
         enabled,
         image: { type: "string", minLength: 1 },
