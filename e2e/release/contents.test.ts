@@ -71,7 +71,7 @@ test("NOTICE and SBOM of an image list what it contains, and dpkg's status what 
     await pluginModules(),
     await debianPackages(),
   ];
-  expect(npm.length).toBeGreaterThan(40);
+  expect(npm.length).toBeGreaterThan(45);
   const runtimes = [`node ${devDependencies.node}`, `bun ${devDependencies.bun}`];
   const expected = [...new Set([...npm, ...go, ...debian, ...runtimes])].toSorted();
 

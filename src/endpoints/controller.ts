@@ -126,6 +126,8 @@ export class EndpointsController {
     try {
       for (const write of writes)
         await this.#pace.run(key, () => this.#send({ ...write, signal }), { signal });
+      // The answer may come before the watch's event: until then, the same would be sent again.
+      await pause(burstMs, signal);
     } catch (thrown) {
       const error = asApiError(thrown);
       // Its object may have been deleted meanwhile, with its Service or namespace.

@@ -43,15 +43,17 @@ export function* objectsIn(file: string, written: string): Generator<FileObject 
     const part = invalid ? text.slice(start, end) : "";
     const at = placeIn(part, start) ?? invalid?.pos[0] ?? 0;
     if (invalid) yield problemOf(part, at, { key: "", problem: invalid.message });
-    const insides: Insides = new Map();
+    const insides = new Insides(text);
     for (const [path, value] of invalid ? [] : flattened([], document.toJS()))
       yield {
         ...{ file, value },
         problemAt: (key, problem, inside = []) => {
-          const node: unknown = document.getIn([...path, ...key], true);
+          const whole = [...path, ...key];
+          const node: unknown = document.getIn(whole, true);
           const [from, to] = (isNode(node) && node.range) || [0, 0];
-          const at = offsetIn({ document, text, insides }, [...path, ...key], inside);
-          return problemOf(text.slice(from, to), at, { key: fieldPath(key), problem });
+          const isText = isScalar(node) && node.range;
+          const offset = isText ? insides.offset(node, inside) : offsetOf(whole, document);
+          return problemOf(text.slice(from, to), offset, { key: fieldPath(key), problem });
         },
       };
   }
@@ -80,23 +82,25 @@ function* flattened(path: Path, value: unknown): Generator<[Path, JsonObject]> {
   else for (const [i, item] of value.items.entries()) yield* flattened([...path, "items", i], item);
 }
 
-/** The JSON in texts, each read once: where it begins, and its document or where that is wrong. */
-type Insides = Map<Scalar, { readonly from: number; readonly json: Document | number }>;
+/** The JSON in texts, each of which is read once. */
+class Insides {
+  readonly #text: string;
+  /** Where it begins, and its document or where that is wrong. */
+  readonly #read = new Map<Scalar, { readonly from: number; readonly json: Document | number }>();
 
-/** The offset of a key, or inside of the JSON of its text, where a syntax error comes first. */
-function offsetIn(
-  of: { readonly document: Document; readonly text: string; readonly insides: Insides },
-  key: Path,
-  inside: Path,
-): number {
-  const node: unknown = of.document.getIn(key, true);
-  if (!isScalar(node) || !node.range) return offsetOf(key, of.document);
-  const { from, json } = of.insides.get(node) ?? readInside(node, of.text);
-  of.insides.set(node, { from, json });
-  if (typeof json === "number") return from + json;
-  // The configuration of one plugin is read as a list of it.
-  const isSingle = inside[0] === "plugins" && !json.has("plugins");
-  return from + offsetOf(isSingle ? inside.slice(2) : inside, json);
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** The offset of a key, or of a syntax error. */
+  offset(node: Scalar, inside: Path): number {
+    const { from, json } = this.#read.get(node) ?? readInside(node, this.#text);
+    this.#read.set(node, { from, json });
+    if (typeof json === "number") return from + json;
+    // The configuration of one plugin is read as a list of it.
+    const isSingle = inside[0] === "plugins" && !json.has("plugins");
+    return from + offsetOf(isSingle ? inside.slice(2) : inside, json);
+  }
 }
 
 function readInside({ type, range }: Scalar, text: string) {
