@@ -57,7 +57,7 @@ export const plexusdMutations: readonly Mutation[] = [
     file: "src/kube/watch/watch-position.ts",
     find: 'restartReason(error) === "expired" || error.isNotFound',
     replace: "error.isNotFound",
-    properties: ["watched"],
+    properties: ["watched", "endpoints eventually"],
   },
   {
     name: "the state directory is swept",
