@@ -384,7 +384,6 @@ test.for([
   ["records"],
   ["gc", "--forget-leftovers"],
   ["gc", "--forget", "c-1"],
-  ["devices", "web"],
 ])("%j fails without the state directory, which it does not create", async (argv, { node }) => {
   expect(await run(...argv, "--state-dir", node.at("none"))).toEqual({
     code: 1,

@@ -1,7 +1,6 @@
 import { checkCommand } from "#cli/inspect/check/check.ts";
 import { configCheckCommand } from "#cli/inspect/config-check.ts";
 import { configShowCommand } from "#cli/inspect/config-show.ts";
-import { devicesCommand } from "#cli/inspect/devices.ts";
 import { doctorCommand } from "#cli/inspect/doctor/doctor.ts";
 import { explainCommand } from "#cli/inspect/explain/explain.ts";
 import { lostDefinitionsCommand } from "#cli/inspect/lost-definitions.ts";
@@ -33,7 +32,6 @@ const commands: readonly Command[] = [
   networksCommand,
   lostDefinitionsCommand,
   recordsCommand,
-  devicesCommand,
   refreshCommand,
   gcCommand,
   checkCommand,

@@ -52,7 +52,7 @@ interface Adapters extends DaemonOptions {
   readonly metrics: Metrics;
   readonly config: EffectiveConfig;
   readonly cluster: Cluster;
-  readonly devices: { readonly kubelet?: DeviceSource; readonly claims?: DeviceSource };
+  readonly deviceSources: readonly DeviceSource[];
   readonly view: HostView;
   readonly confFiles: HostConfFiles;
 }
@@ -65,7 +65,7 @@ interface Adapters extends DaemonOptions {
 export async function startDaemon(options: DaemonOptions): Promise<void> {
   const { life, flags, logger } = options;
   const adapters = await openAdapters(options);
-  const { metrics, cluster, devices } = adapters;
+  const { metrics, cluster } = adapters;
   const nodeConf = newNodeConf(adapters);
   let isDeleted: Promise<boolean> | undefined;
   await life.start({
@@ -85,7 +85,6 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   });
   const node = await openNode({
     ...{ ...adapters, metrics: metrics.engine, hotPlugMetrics: metrics.hotPlug, nodeConf },
-    deviceSources: Object.values(devices),
     isNothingAt: nothingAt(adapters.view),
     // With --thin, the shim starts plexus-standalone.
     openCalls: (engine) =>
@@ -99,7 +98,7 @@ export async function startDaemon(options: DaemonOptions): Promise<void> {
   metrics.list(nodeLists({ networks, engine: node.engine }));
   const parts = { ...node, ...adapters, nodeConf, standaloneFiles };
   const { callsInFlight } = metrics.engine;
-  const answers = new AdminAnswers({ ...parts, claims: devices.claims, callsInFlight });
+  const answers = new AdminAnswers({ ...parts, callsInFlight });
   const socketPath = adminSocketPath(flags.socket);
   const admin = await startAdminServer({ socketPath, answers, logger });
   const servers = httpServers(parts);
@@ -142,11 +141,12 @@ async function openAdapters(options: DaemonOptions): Promise<Adapters> {
   config.onInvalid((problem) => {
     cluster.recordOnNode(eventOf(invalidConfiguration(problem)));
   });
-  const devices = deviceSources({ ...options, cluster });
   const view = await readHostView();
   const confFiles = new HostConfFiles(view);
   const otherRecords = FileRecordStore.ofDocker(flags.stateDir);
-  return { ...options, records, otherRecords, metrics, config, cluster, devices, view, confFiles };
+  const deviceSources = deviceSourcesOf({ ...options, cluster });
+  const ofNode = { records, otherRecords, cluster, view, confFiles, deviceSources };
+  return { ...options, metrics, config, ...ofNode };
 }
 
 function nodeCounts({ records, engine, duties, nodeConf, cluster }: Node) {
@@ -178,16 +178,18 @@ async function openStandaloneFiles(adapters: Adapters): Promise<StandaloneFiles>
 }
 
 /** Only pods of an API have allocated devices. */
-function deviceSources({
+function deviceSourcesOf({
   logger,
   flags,
   cluster,
-}: Pick<Adapters, "logger" | "flags" | "cluster">): Adapters["devices"] {
+}: Pick<Adapters, "logger" | "flags" | "cluster">): DeviceSource[] {
   const api = cluster.node?.resourceApi;
-  if (api === undefined) return {};
+  if (api === undefined) return [];
   const { kubeletDir } = flags;
-  const kubelet = new KubeletDevices({ kubeletDir, logger });
-  return { kubelet, claims: new ClaimedDevices({ api, kubeletDir, logger }) };
+  return [
+    new KubeletDevices({ kubeletDir, logger }),
+    new ClaimedDevices({ api, kubeletDir, logger }),
+  ];
 }
 
 function openCluster(adapters: Pick<Adapters, keyof DaemonOptions | "config" | "metrics">) {

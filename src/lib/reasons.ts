@@ -73,7 +73,7 @@ const table = {
     IgnoredRequest:
       "use a plugin that supports the key, remove it from the annotation, or set strictness: multus in plexusd's configuration, as Multus behaves",
     DeviceNotAllocated:
-      "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that plexusctl devices shows for the pod; add a resource without devices to markerResources in plexusd's configuration",
+      "request the resource in the limits of a container, once per network that needs it, and create the pod again; a deviceID in the annotation must be one that the message lists; add a resource without devices to markerResources in plexusd's configuration",
     UnusableDevice: "correct the pod's resource claims, or the driver that the message names",
     RepeatedNetwork: "use a second definition whose configuration has another name",
     InterfaceNameTaken:

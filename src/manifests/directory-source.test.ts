@@ -92,11 +92,11 @@ test("an invalid file keeps its last valid content, is logged once, and makes th
   await writeFile(join(dir, "a.yaml"), "{kind: Pod");
   await eventually(async () => {
     await from.getPod(web);
-    expect(from.notReadyReason()).toMatch(/^manifests: a\.yaml, document 1: /);
+    expect(from.notReadyReason()).toMatch(/^manifests: a\.yaml:1: /);
   });
   expect(await networksOf(from)).toBe("good");
   await from.getPod({ namespace: "default", name: "unknown" });
-  expect(logger.at("error")).toEqual([expect.stringMatching(/^manifests: a\.yaml, document 1: /)]);
+  expect(logger.at("error")).toEqual([expect.stringMatching(/^manifests: a\.yaml:1: /)]);
   await writeFile(join(dir, "a.yaml"), podYaml("mended"));
   await eventually(async () => expect(await networksOf(from)).toBe("mended"));
   expect(from.notReadyReason()).toBeUndefined();
@@ -107,7 +107,7 @@ test("files that are invalid or unreadable at the start do not affect other file
   const from = await opened({ "b.yaml": podYaml("b"), "c.yaml": "{" });
   expect(await networksOf(from)).toBe("b");
   expect(from.notReadyReason()).toMatch(
-    /a\.yaml: cannot be read: .* is not a regular file; c\.yaml, document 1: /,
+    /a\.yaml: cannot be read: .* is not a regular file; c\.yaml:1: /,
   );
 });
 
@@ -189,7 +189,7 @@ test("a definition is not missing while a file is invalid that may have it", asy
     expect.objectContaining({
       code: 11,
       message: expect.stringMatching(
-        /^no valid file has NetworkAttachmentDefinition default\/lan; manifests: net\.json, document 1: /,
+        /^no valid file has NetworkAttachmentDefinition default\/lan; manifests: net\.json:1: /,
       ),
     }),
   );

@@ -30,7 +30,7 @@ export async function startPlexusd(answers: Partial<Answers>) {
   const server = await startAdminServer({
     socketPath: adminSocketPath(socket),
     answers: {
-      ...{ node: refuse, networks: refuse, pod: refuse, claimedDevices: refuse, refresh: refuse },
+      ...{ node: refuse, networks: refuse, pod: refuse, refresh: refuse },
       lostDefinitions: refuse,
       ...{ noteFailedAdd: () => undefined, readiness: () => [], ...answers },
     },

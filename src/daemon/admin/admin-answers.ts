@@ -13,7 +13,6 @@ import type { Explanation, PodStates } from "#engine/explain/explanation.ts";
 import type { NetworkOnNode } from "#engine/inventory/inventory.ts";
 import type { PodState } from "#engine/ports/cluster.ts";
 import { type PodName, statusCondition } from "#engine/ports/cluster.ts";
-import type { DeviceSource } from "#engine/ports/devices.ts";
 import { hostLocalLeases } from "#host/host-local-leases.ts";
 import type { HostView } from "#host/host-view.ts";
 import { HostMultusFiles } from "#host/multus-files.ts";
@@ -26,7 +25,6 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { agentPlugins } from "./agent-plugins.ts";
 import { auxiliaryProblems } from "./auxiliary-chain.ts";
-import type { DevicesByResource } from "./claimed-devices.ts";
 import { isStillOpen, parseFailedAdd } from "./failed-add.ts";
 import { type MultusLeftovers, multusLeftovers } from "./multus-leftovers.ts";
 import { type NodeReport, nodeConditions } from "./node-conditions.ts";
@@ -38,8 +36,6 @@ interface AdminAnswersOptions
     Node,
     "life" | "engine" | "calls" | "records" | "cluster" | "confFiles" | "readiness" | "duties"
   > {
-  /** Devices of resource claims; absent where pods have none. */
-  readonly claims: DeviceSource | undefined;
   readonly config: EffectiveConfig;
   readonly view: HostView;
   readonly nodeConf: NodeConf | undefined;
@@ -151,19 +147,6 @@ export class AdminAnswers {
     const problem = this.#options.cluster.source.notReadyReason();
     if (problem !== undefined) throw new Error(problem);
     return this.#options.engine.networks(await nodeView(this.#options));
-  }
-
-  /**
-   * The devices of a pod's resource claims. plexusctl asks the kubelet for the others, because the
-   * gRPC library would stay in plexusd's memory. @throws CniError as {@link DeviceSource.devicesOf}
-   */
-  async claimedDevices(name: PodName): Promise<DevicesByResource> {
-    const { claims, cluster } = this.#options;
-    const pod = await cluster.source.getPod(name, {});
-    if (claims === undefined || pod === undefined) return {};
-    const { signal } = new AbortController();
-    const podObject = () => cluster.source.getPodObject(pod, { signal });
-    return Object.fromEntries(await claims.devicesOf({ pod, networks: [], podObject, signal }));
   }
 
   /** @throws Error as {@link HotPlugQueue.refresh} */

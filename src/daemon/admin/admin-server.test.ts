@@ -19,7 +19,6 @@ async function serve(reasons: readonly string[] = []) {
     lostDefinitions: async () => [],
     pod: () => Promise.reject(new Error("no disk")),
     readiness: () => reasons,
-    claimedDevices: async () => ({ "vendor.example/vf": [] }),
     refresh: async () => ({ state: "settled" as const, operations: [] }),
     noteFailedAdd: (pod: object, body: string) => void noted.push([pod, parseFailedAdd(body)]),
   };
@@ -59,8 +58,7 @@ test.each([
   ["/readyz", "GET", 200],
   ["/pods/%/b", "GET", 400],
   ["/pods/a/b", "GET", 500],
-  ["/pods/a/b/claimed-devices", "GET", 200],
-  ["/pods/a/b/claimed-devices/c", "GET", 404],
+  ["/pods/a/b/other-page", "GET", 404],
 ])("%s with method %s is answered with %i", async (path, method, status) => {
   expect((await ask((await serve()).socketPath, path, { method })).status).toBe(status);
 });

@@ -6,20 +6,12 @@ import { errorMessage } from "#lib/error-message.ts";
 import { readBody } from "#lib/net/read-body.ts";
 import { UnixSocketServer } from "#lib/net/unix-socket-server.ts";
 import type { AdminAnswers } from "./admin-answers.ts";
-import { claimedDevicesPage } from "./claimed-devices.ts";
 import { failedAddPage, maxFailedAddBytes } from "./failed-add.ts";
 import { refreshPage } from "./refreshed.ts";
 
 type ServedAnswers = Pick<
   AdminAnswers,
-  | "node"
-  | "networks"
-  | "lostDefinitions"
-  | "readiness"
-  | "pod"
-  | "claimedDevices"
-  | "refresh"
-  | "noteFailedAdd"
+  "node" | "networks" | "lostDefinitions" | "readiness" | "pod" | "refresh" | "noteFailedAdd"
 >;
 
 /** The kubelet's probes, and a person or a script, one request at a time. */
@@ -76,8 +68,6 @@ async function answer(request: IncomingMessage, answers: ServedAnswers): Promise
       return json(await answers.lostDefinitions({ discards: true }));
     case "GET POD":
       return json(await answers.pod(pod));
-    case `GET POD/${claimedDevicesPage}`:
-      return json(await answers.claimedDevices(pod));
     case `POST POD/${failedAddPage}`:
       answers.noteFailedAdd(pod, (await readBody(request, maxFailedAddBytes)) ?? "");
       return { status: 200, text: "" };

@@ -5,7 +5,7 @@ import { switchFlag, textFlag } from "#cli/flags.ts";
 import { outputFlag, print } from "#cli/output-format.ts";
 import { mergeConfigFiles, readConfigFiles } from "#daemon/config/config-files.ts";
 import { readTextFile } from "#lib/files/read-file.ts";
-import { type FileProblem, objectsIn } from "./file-objects.ts";
+import { type FileProblem, objectsIn } from "#manifests/file-objects.ts";
 import { ObjectCheck } from "./object-check.ts";
 
 /** kubectl plexus reads what --workloads prints. */

@@ -13,10 +13,10 @@ import { type JsonObject, objectOf } from "#lib/json.ts";
 import { DocumentError, withValue } from "#lib/parsing/document-error.ts";
 import { keysIn } from "#lib/parsing/json-text.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
+import type { FileObject, FileProblem, Path } from "#manifests/file-objects.ts";
 import { type NetworkAttachmentDefinition, parseNad } from "#npwg/nad.ts";
 import { defaultNetworkAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import { formatProblem, SelectionError } from "#npwg/selection/selection-error.ts";
-import type { FileObject, FileProblem, Path } from "./file-objects.ts";
 
 /** The annotations of a pod that the planner reads. */
 const requestKeys = [clusterRoutesAnnotation, networksAnnotation, defaultNetworkAnnotation];

@@ -48,7 +48,7 @@ export async function assignDevices(
     devices.set(network, own ?? []);
     if (own?.length !== 0 || !usesDevice(network)) continue;
     const needed = asking.filter(({ resourceName }) => resourceName === resource).length;
-    const problem = missingDevice(network, pool.count(resource), needed);
+    const problem = missingDevice(network, pool, needed);
     if (ctx.config.strictness === "standard") refuse(ctx, [problem]);
     else tolerate(ctx, pod, { ...problem, effect: "the network gets no device" });
   }
@@ -80,8 +80,8 @@ function ownDevices(
   // A driver need not publish a resource; but the claim may also have devices for others, as GPUs.
   const ofClaim = claim === undefined ? [] : take("");
   if (ofClaim.length > 0) return ofClaim;
-  if (id !== undefined) throw notAllocated(network, id);
-  if (claim !== undefined) throw notClaimed(network, claim);
+  if (id !== undefined) throw notAllocated(network, id, pool);
+  if (claim !== undefined) throw notClaimed(network, claim, pool);
   return [];
 }
 
@@ -135,35 +135,41 @@ function withDevice(list: NetConfList, deviceId: string): NetConfList {
 }
 
 function missingDevice(
-  { displayName: network, resourceName }: ResolvedNetwork,
-  found: number,
+  { displayName: network, resourceName = "" }: ResolvedNetwork,
+  pool: DevicePool,
   needed: number,
 ): PlanProblem {
+  const found = pool.count(resourceName);
   const problem =
     found < needed
       ? `the pod was allocated ${found} of the ${needed} that its networks need; request the resource in a container ` +
         `(resources.limits: ${resourceName}: "${needed}") or in a resource claim; if it has no devices, ` +
         "add it to markerResources of plexusd's configuration"
       : `the ${found} of the pod are those of other networks; one with ${eachDeviceAnnotation} takes all that are left`;
-  const message = `network ${network}: its definition needs a device of resource ${resourceName}, but ${problem}`;
+  const message = `network ${network}: its definition needs a device of resource ${resourceName}, but ${problem}; ${pool.text}`;
   return { network, error: new CniError("DeviceNotAllocated", message) };
 }
 
-function notAllocated({ displayName, resourceName }: ResolvedNetwork, id: string): CniError {
+function notAllocated(
+  { displayName, resourceName }: ResolvedNetwork,
+  id: string,
+  { text }: DevicePool,
+): CniError {
   const message =
     `network ${displayName}: the pod's annotation asks for the device ${JSON.stringify(id)}${ofResource(resourceName)}, which ` +
-    "the pod was not allocated, or which another of its networks has";
+    `the pod was not allocated, or which another of its networks has; ${text}`;
   return new CniError("DeviceNotAllocated", message);
 }
 
 function notClaimed(
   { displayName, resourceName }: ResolvedNetwork,
   { claim, request }: ClaimSelection,
+  { text }: DevicePool,
 ): CniError {
   const wanted = request === undefined ? "" : `request ${JSON.stringify(request)} of `;
   const message =
     `network ${displayName}: the pod's annotation asks for the device of ${wanted}its resource claim ` +
-    `${JSON.stringify(claim)}, for which it was allocated no device${ofResource(resourceName)} that another of its networks does not have`;
+    `${JSON.stringify(claim)}, for which it was allocated no device${ofResource(resourceName)} that another of its networks does not have; ${text}`;
   return new CniError("DeviceNotAllocated", message);
 }
 

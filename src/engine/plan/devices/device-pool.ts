@@ -1,4 +1,8 @@
 import type { AllocatedDevice } from "#engine/ports/devices.ts";
+import { summarize } from "#lib/parsing/document-error.ts";
+
+/** How many devices a message names. */
+const textMax = 10;
 
 interface Wanted {
   readonly count: number;
@@ -36,6 +40,17 @@ export class DevicePool {
     const devices = free.toSorted((a, b) => isFormer(b) - isFormer(a)).slice(0, count);
     for (const device of devices) this.#taken.add(device);
     return devices;
+  }
+
+  /** For messages: what the pod was allocated, taken or not. */
+  get text(): string {
+    const texts = [...this.#allocated].flatMap(([resource, devices]) =>
+      devices.map(({ id, claims = [] }) => {
+        const of = claims.map(({ claim, request }) => `request ${request} of claim ${claim}`);
+        return `${id} (${[resource, ...of].filter(Boolean).join(", ")})`;
+      }),
+    );
+    return texts.length === 0 ? "it has none" : `it has ${summarize(texts, textMax)}`;
   }
 
   /** How many devices of a resource there are, taken or not. */

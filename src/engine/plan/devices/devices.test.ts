@@ -124,21 +124,29 @@ test("DEL, CHECK and GC use the recorded device and query no device source [D-6]
 });
 
 test.each([
-  ["no devices", [], "was allocated 0 of the 2 that its networks need"],
-  ["fewer devices than networks", [pci(1)], "was allocated 1 of the 2 that its networks need"],
-])("a pod with %s is not attached; the error says what to do [D-5]", async (_, ids, numbers) => {
-  const kubelet = new FakeDevices().allocate(vf, ...ids).allocate("vendor.example/third", "c");
-  const lab = labWith("sriov,third,other", [kubelet]);
-  lab.source.addNad("default/third", network("net-t", "macvtap"), needs("vendor.example/third"));
-  const { exitCode, json } = await lab.add(web);
-  expect([exitCode, json.code]).toEqual([1, 100]);
-  const missing = ids.length === 0 ? "default/sriov" : "default/other";
-  for (const part of [`network ${missing}:`, vf, numbers, `resources.limits: ${vf}: "2"`]) {
-    expect(json.msg).toContain(part);
-  }
-  expect(lab.journal).toEqual([]);
-  expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
-});
+  ["no devices", []],
+  ["fewer devices than networks", [pci(1)]],
+])(
+  "a pod with %s is not attached; the error says what to do, and what it has [D-5]",
+  async (_, ids) => {
+    const kubelet = new FakeDevices().allocate(vf, ...ids).allocate("vendor.example/third", "c");
+    const lab = labWith("sriov,third,other", [kubelet]);
+    lab.source.addNad("default/third", network("net-t", "macvtap"), needs("vendor.example/third"));
+    const { exitCode, json } = await lab.add(web);
+    expect([exitCode, json.code]).toEqual([1, 100]);
+    const missing = ids.length === 0 ? "default/sriov" : "default/other";
+    const own = ids.map((id) => `${id} (${vf}); `).join("");
+    for (const part of [
+      `network ${missing}:`,
+      `resource ${vf}, but the pod was allocated ${ids.length} of the 2 that its networks need`,
+      `resources.limits: ${vf}: "2"`,
+      `; it has ${own}c (vendor.example/third)`,
+    ])
+      expect(json.msg).toContain(part);
+    expect(lab.journal).toEqual([]);
+    expect(lab.events.reasons).toEqual(["DeviceNotAllocated"]);
+  },
+);
 
 test("strictness: multus attaches without the device, as Multus does, with a warning and an event [D-5]", async () => {
   const options: LabOptions = { config: { strictness: "multus" } };
@@ -261,8 +269,9 @@ test("a device in the annotation is used if the pod was allocated it, and other 
 });
 
 const another = "which the pod was not allocated, or which another of its networks has";
-const noSuch = (network: string, device: string): string =>
-  `network default/${network}: the pod's annotation asks for the device ${device}, ${another}`;
+const hasThree = `${pci(1)} (${vf}); ${pci(2)} (${vf}); eth5 (a.example/b)`;
+const noSuch = (network: string, device: string, has = hasThree): string =>
+  `network default/${network}: the pod's annotation asks for the device ${device}, ${another}; it has ${has}`;
 
 test.each([
   ["of another pod", asking("sriov", pci(7)), noSuch("sriov", `"${pci(7)}" of resource ${vf}`)],
@@ -502,9 +511,10 @@ test.each([
   expect(devicesOf(lab)).toMatchObject({ net1: "a" });
 });
 
+const hasClaimed = `gpu0 (vendor.example/gpu); a (${vf}, request req of claim nic)`;
 const unclaimed = (network: string, claim: string, resource: string): string =>
   `network default/${network}: the pod's annotation asks for the device of ${claim}, for which it was ` +
-  `allocated no device${resource} that another of its networks does not have`;
+  `allocated no device${resource} that another of its networks does not have; it has ${hasClaimed}`;
 
 test.each([
   [
@@ -530,7 +540,7 @@ test.each([
   [
     "with another device than the one named",
     { ...byClaim("sriov", "nic"), deviceID: "z" },
-    noSuch("sriov", `"z" of resource ${vf}`),
+    noSuch("sriov", `"z" of resource ${vf}`, hasClaimed),
   ],
 ])("a selection by a claim %s is refused [D-28]", async (_, element, msg) => {
   const kubelet = new FakeDevices().allocate("vendor.example/gpu", "gpu0");

@@ -1,6 +1,6 @@
 import { type Document, isNode, isScalar, parseDocument, type Scalar } from "yaml";
 import { errorMessage } from "#lib/error-message.ts";
-import { isJsonObject, type JsonObject } from "#lib/json.ts";
+import { type JsonObject, objectOf } from "#lib/json.ts";
 import { type JsonTextError, parseJsonText } from "#lib/parsing/json-text.ts";
 import { fieldPath } from "#lib/parsing/parse-with.ts";
 import { offsetOf, parseDocuments, yamlOptions } from "#lib/parsing/yaml.ts";
@@ -75,11 +75,12 @@ function aliasError(document: Document): { pos: [number]; message: string } | un
   }
 }
 
-/** The object, or those of a List, each with its path. */
+/** The object, or those of a List, each with its path; a text or number is one without a kind. */
 function* flattened(path: Path, value: unknown): Generator<[Path, JsonObject]> {
-  if (!isJsonObject(value)) return;
-  if (!/List$/.test(`${value.kind}`) || !Array.isArray(value.items)) yield [path, value];
-  else for (const [i, item] of value.items.entries()) yield* flattened([...path, "items", i], item);
+  const { kind, items } = objectOf(value);
+  if (/List$/.test(`${kind}`) && Array.isArray(items))
+    for (const [i, item] of items.entries()) yield* flattened([...path, "items", i], item);
+  else if (value !== null) yield [path, objectOf(value)];
 }
 
 /** The JSON in texts, each of which is read once. */
