@@ -69,6 +69,11 @@ test.each<[string, string, string | RegExp]>([
     lan.replace("io/v1", "io/v2"),
     /^-:1: apiVersion: must be "k8s\.cni/,
   ],
+  [
+    "an annotation that is no text",
+    lan.replace("{name: lan}", "\n  name: lan\n  annotations:\n    vendor.example/v1: 7"),
+    "-:6: metadata.annotations.vendor.example/v1: must be a string, got 7",
+  ],
   ["an unknown key of the spec", `${lan}  Config: x\n`, "-:6: spec.Config: unknown key"],
   [
     "a configuration that is no text",
@@ -233,6 +238,11 @@ test("check says when there is nothing to check", async () => {
 test.each([
   ["", 3, "a: 1\n---\n{{- if .x }}\nb: 2\n{{- end }}\n"],
   ["metadata.name: ", 3, nad("'{}'", "{name: {{ .Values.name }}}")],
+  [
+    "metadata.annotations.vendor.example/of: ",
+    6,
+    nad("'{\"type\": \"ptp\"}'", "\n  name: lan\n  annotations:\n    vendor.example/of: {{ .Of }}"),
+  ],
 ])("check only warns of what only a template's renderer knows: %s", async (key, line, text) => {
   const warned = `-:${line}: warning: ${key}is a template: check what it renders`;
   expect(await check(text)).toMatchObject({ code: 0, out: [expect.stringContaining(warned)] });

@@ -178,8 +178,8 @@ function fieldsIn({
   return [[[], errorMessage(error)]];
 }
 
-/** `["plugins", 0, "type"]` for `plugins[0].type` */
+/** `["plugins", 0, "type"]` for `plugins[0].type`; a key with dots is in `["…"]`. */
 function keysOf(path: string): Path {
-  const parts = path.split(/[.[\]"]+/).filter((part) => part !== "");
-  return parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  const parts = path.matchAll(/\["(.*?)"\]|\[(\d+)\]|[^.[]+/g);
+  return Array.from(parts, ([part, quoted, index]) => quoted ?? (index ? Number(index) : part));
 }
