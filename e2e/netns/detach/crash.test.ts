@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { decodePlan } from "#protocol/plan.ts";
 import { needsPlexusd } from "../../support/needs-plexusd.ts";
 import { bridge, macvlan } from "../../support/networks.ts";
 import { errorOf } from "../../support/node/cni-call.ts";
@@ -13,12 +14,15 @@ import { waitUntil } from "../../support/wait.ts";
 const chain = attachOrder();
 const dels = detachOrder("alpha", "beta");
 
-/** What ran before each plugin, and which DELs are due from then on: the record is one network ahead. */
+/**
+ * What ran before each plugin, and which DELs are due once the record is written, which goes on while
+ * the plugin runs: it is one network ahead.
+ */
 const points = [
-  { type: "default-first", ran: [], owed: dels.slice(1) },
-  { type: "default-second", ran: chain.slice(0, 1), owed: dels.slice(1) },
-  { type: "alpha", ran: chain, owed: dels },
-  { type: "beta", ran: [...chain, "ADD alpha/net1"], owed: dels },
+  { type: "default-first", ran: [], recorded: 2, owed: dels.slice(1) },
+  { type: "default-second", ran: chain.slice(0, 1), recorded: 2, owed: dels.slice(1) },
+  { type: "alpha", ran: chain, recorded: 3, owed: dels },
+  { type: "beta", ran: [...chain, "ADD alpha/net1"], recorded: 3, owed: dels },
 ];
 
 test.for(
@@ -28,11 +32,15 @@ test.for(
   ]),
 )(
   "the engine is killed $when $type runs: the shim rolls the ADD back and reports code 11",
-  async ({ type, ran, owed, when }, { node, plugins }) => {
+  async ({ type, ran, recorded, owed, when }, { node, plugins }) => {
     const pod = await node.pod(`${when}-${type}`, { networks: "alpha,beta" });
     await plugins.script(type, "ADD", { hold: true });
     const call = node.start(pod.request("ADD"));
     const held = await plugins.reached(type, "ADD");
+    await waitUntil(
+      "the record is written",
+      async () => decodePlan(await readFile(pod.recordPath)).plan.attempted === recorded,
+    );
     if (when === "after") {
       process.kill(await node.enginePid(call), "SIGSTOP");
       await plugins.release(type, "ADD");
