@@ -105,7 +105,7 @@ class ModelCall {
     const send = async (order: (typeof orders)[number]): Promise<void> => {
       const required = order === orders[0] ? requires : [];
       const { outcome, code } = await session.exec({
-        ...orderOf(order, paths),
+        ...orderOf(order, paths, [call]),
         requires: required,
       });
       answers.push(`${outcome} ${code}`);

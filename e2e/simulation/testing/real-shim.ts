@@ -110,7 +110,7 @@ class RealCall {
     const { orders = [], isPipelined = false, isFinding = false, end = "done" } = call.engine ?? {};
     const { requires = [] } = call.engine ?? {};
     return async (engine) => {
-      const encoded = orders.map((order) => orderOf(order, paths));
+      const encoded = orders.map((order) => orderOf(order, paths, [call]));
       const all = encoded.map(({ group, searchPath, env, ...order }) => ({
         ...order,
         group: String(group),

@@ -14,13 +14,14 @@ export type IfName = (typeof ifNames)[number];
 /** How long the children of plugins run, in milliseconds. An orphan's pipes outlast its call. */
 export const childMs = { child: 300, orphan: 60_000 } as const;
 
-/** Limits of the calls, which are short so that the comparison is. */
-const limits = {
-  PLEXUS_WAIT_MS: "60",
-  PLEXUS_SILENCE_MS: "800",
-  PLEXUS_STRAGGLER_MS: "300",
-} as const;
-const hangMs = 600;
+/** How long plugins may hang and leave processes, which is short so that the comparison is. */
+const limitsMs = { hang: 600, straggler: 300 } as const;
+/** The same where something is killed meanwhile: a busy machine sees late that a plugin hangs. */
+const limitsOfKilledMs = { hang: 4000, straggler: 4000 } as const;
+
+function limitsOf(calls: readonly Pick<CallCase, "killed">[]) {
+  return calls.some(({ killed }) => killed !== "none") ? limitsOfKilledMs : limitsMs;
+}
 
 /** What an order or a call passes as CNI_NETNS: nothing, a pod's, an absent one, or the runtime's. */
 type Netns = "" | "pod" | "gone" | "own";
@@ -164,22 +165,30 @@ function netnsPath(netns: Netns, { podNetns }: CasePaths): string {
 }
 
 /** The variables of a call, but for those that only the real shim needs. */
-export function callVariables({ command, netns }: CallCase, paths: CasePaths) {
+export function callVariables(call: CallCase, paths: CasePaths) {
+  const { command, netns } = call;
   return {
     CNI_COMMAND: command,
     CNI_CONTAINERID: "c1",
     CNI_IFNAME: "eth0",
     CNI_NETNS: netnsPath(netns, paths),
-    ...limits,
+    PLEXUS_WAIT_MS: "60",
+    PLEXUS_SILENCE_MS: "2000",
+    PLEXUS_STRAGGLER_MS: String(limitsOf([call]).straggler),
   };
 }
 
-export function orderOf(order: OrderCase, paths: CasePaths): ExecMessage {
+/** @param calls in which the plugin may run */
+export function orderOf(
+  order: OrderCase,
+  paths: CasePaths,
+  calls: readonly CallCase[],
+): ExecMessage {
   return {
     type: order.type,
     group: 0,
     searchPath: [paths.bin],
-    timeoutMs: order.ifName === "hangs" ? hangMs : 10_000,
+    timeoutMs: order.ifName === "hangs" ? limitsOf(calls).hang : 10_000,
     stdin: JSON.stringify({ cniVersion: "1.1.0", name: "n", type: order.type }),
     env: {
       CNI_COMMAND: order.command,
@@ -192,34 +201,38 @@ export function orderOf(order: OrderCase, paths: CasePaths): ExecMessage {
 
 /** The files of the state directory before the first call. */
 export function filesBefore(
-  { record, hasTombstone, isEngineOnly, other, defaultPlan }: ShimCase,
+  { record, hasTombstone, isEngineOnly, other, defaultPlan, calls }: ShimCase,
   paths: CasePaths,
 ): { readonly name: string; readonly content: Uint8Array; readonly mode: number }[] {
   const files = [];
   if (record !== undefined) {
     const { mode } = record;
-    files.push({ name: "c1@eth0.record", content: recordBytes(record, paths), mode });
+    files.push({ name: "c1@eth0.record", content: recordBytes(record, paths, calls), mode });
   }
   const empty = { content: Buffer.alloc(0), mode: 0o600 };
   if (hasTombstone) files.push({ name: "c1@eth0.detached", ...empty });
   if (isEngineOnly) files.push({ name: "c1@eth0.engine-only", ...empty });
   if (other !== undefined) {
-    const calls = [del("works", paths, other.netns)];
-    const plan = { containerId: "c2", ifName: "eth0", calls, attempted: 1, bootId: paths.bootId };
-    const content = encodePlan(plan, { schema: "2", text: "{}" });
+    const dels = [del("works", paths, calls, other.netns)];
+    const plan = { calls: dels, attempted: 1, bootId: paths.bootId };
+    const content = encodePlan({ containerId: "c2", ifName: "eth0", ...plan }, { schema: "2", text: "{}" });
     files.push({ name: "c2@eth0.record", content, mode: other.mode });
   }
   if (defaultPlan !== undefined) {
-    const content = formatDefaultPlan(defaultPlan.map((ifName) => del(ifName, paths)));
+    const content = formatDefaultPlan(defaultPlan.map((ifName) => del(ifName, paths, calls)));
     files.push({ name: "default.plan", content, mode: 0o600 });
   }
   return files;
 }
 
-function recordBytes(record: PlanCase, paths: CasePaths): Uint8Array {
-  const calls = record.steps.map(({ ifName, group }) => ({ ...del(ifName, paths), group }));
+function recordBytes(
+  record: PlanCase,
+  paths: CasePaths,
+  calls: readonly CallCase[],
+): Uint8Array {
+  const dels = record.steps.map(({ ifName, group }) => ({ ...del(ifName, paths, calls), group }));
   const plan = {
-    ...{ containerId: "c1", ifName: "eth0", calls, attempted: record.attempted },
+    ...{ containerId: "c1", ifName: "eth0", calls: dels, attempted: record.attempted },
     bootId: record.isOfThisBoot ? paths.bootId : "of another boot",
   };
   const bytes = encodePlan(plan, { schema: "2", text: "{}" });
@@ -237,6 +250,12 @@ function recordBytes(record: PlanCase, paths: CasePaths): Uint8Array {
   }
 }
 
-function del(ifName: IfName, paths: CasePaths, netns: Netns = "own"): ExecMessage {
-  return orderOf({ type: "tuning", command: "DEL", containerId: "c1", ifName, netns }, paths);
+function del(
+  ifName: IfName,
+  paths: CasePaths,
+  calls: readonly CallCase[],
+  netns: Netns = "own",
+): ExecMessage {
+  const order = { type: "tuning", command: "DEL", containerId: "c1", ifName, netns } as const;
+  return orderOf(order, paths, calls);
 }
