@@ -215,7 +215,10 @@ export function filesBefore(
   if (other !== undefined) {
     const dels = [del("works", paths, calls, other.netns)];
     const plan = { calls: dels, attempted: 1, bootId: paths.bootId };
-    const content = encodePlan({ containerId: "c2", ifName: "eth0", ...plan }, { schema: "2", text: "{}" });
+    const content = encodePlan(
+      { containerId: "c2", ifName: "eth0", ...plan },
+      { schema: "2", text: "{}" },
+    );
     files.push({ name: "c2@eth0.record", content, mode: other.mode });
   }
   if (defaultPlan !== undefined) {
@@ -225,11 +228,7 @@ export function filesBefore(
   return files;
 }
 
-function recordBytes(
-  record: PlanCase,
-  paths: CasePaths,
-  calls: readonly CallCase[],
-): Uint8Array {
+function recordBytes(record: PlanCase, paths: CasePaths, calls: readonly CallCase[]): Uint8Array {
   const dels = record.steps.map(({ ifName, group }) => ({ ...del(ifName, paths, calls), group }));
   const plan = {
     ...{ containerId: "c1", ifName: "eth0", calls: dels, attempted: record.attempted },
