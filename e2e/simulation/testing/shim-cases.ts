@@ -213,7 +213,7 @@ export function filesBefore(
   if (hasTombstone) files.push({ name: "c1@eth0.detached", ...empty });
   if (isEngineOnly) files.push({ name: "c1@eth0.engine-only", ...empty });
   if (other !== undefined) {
-    const dels = [del("works", paths, calls, other.netns)];
+    const dels = [del({ ifName: "works", netns: other.netns }, paths, calls)];
     const plan = { calls: dels, attempted: 1, bootId: paths.bootId };
     const content = encodePlan(
       { containerId: "c2", ifName: "eth0", ...plan },
@@ -222,14 +222,17 @@ export function filesBefore(
     files.push({ name: "c2@eth0.record", content, mode: other.mode });
   }
   if (defaultPlan !== undefined) {
-    const content = formatDefaultPlan(defaultPlan.map((ifName) => del(ifName, paths, calls)));
+    const content = formatDefaultPlan(defaultPlan.map((ifName) => del({ ifName }, paths, calls)));
     files.push({ name: "default.plan", content, mode: 0o600 });
   }
   return files;
 }
 
 function recordBytes(record: PlanCase, paths: CasePaths, calls: readonly CallCase[]): Uint8Array {
-  const dels = record.steps.map(({ ifName, group }) => ({ ...del(ifName, paths, calls), group }));
+  const dels = record.steps.map(({ ifName, group }) => ({
+    ...del({ ifName }, paths, calls),
+    group,
+  }));
   const plan = {
     ...{ containerId: "c1", ifName: "eth0", calls: dels, attempted: record.attempted },
     bootId: record.isOfThisBoot ? paths.bootId : "of another boot",
@@ -249,12 +252,12 @@ function recordBytes(record: PlanCase, paths: CasePaths, calls: readonly CallCas
   }
 }
 
+/** A plan's DEL, by its interface, and the runtime's namespace unless given. */
 function del(
-  ifName: IfName,
+  given: Pick<OrderCase, "ifName"> & Partial<OrderCase>,
   paths: CasePaths,
   calls: readonly CallCase[],
-  netns: Netns = "own",
 ): ExecMessage {
-  const order = { type: "tuning", command: "DEL", containerId: "c1", ifName, netns } as const;
-  return orderOf(order, paths, calls);
+  const usual = { type: "tuning", command: "DEL", containerId: "c1", netns: "own" } as const;
+  return orderOf({ ...usual, ...given }, paths, calls);
 }
