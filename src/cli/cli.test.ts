@@ -380,18 +380,17 @@ test.for([
   expect(await run(...argv)).toMatchObject({ out: "", err: expect.stringMatching(err) });
 });
 
-test.for([
-  ["records"],
-  ["gc", "--forget-leftovers"],
-  ["gc", "--forget", "c-1"],
-])("%j fails without the state directory, which it does not create", async (argv, { node }) => {
-  expect(await run(...argv, "--state-dir", node.at("none"))).toEqual({
-    code: 1,
-    out: "",
-    err: expect.stringMatching(/ENOENT: .*\/none.*; --state-dir must name the directory/),
-  });
-  await expect(stat(node.at("none"))).rejects.toThrow("ENOENT");
-});
+test.for([["records"], ["gc", "--forget-leftovers"], ["gc", "--forget", "c-1"]])(
+  "%j fails without the state directory, which it does not create",
+  async (argv, { node }) => {
+    expect(await run(...argv, "--state-dir", node.at("none"))).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(/ENOENT: .*\/none.*; --state-dir must name the directory/),
+    });
+    await expect(stat(node.at("none"))).rejects.toThrow("ENOENT");
+  },
+);
 
 test("records says that there is no attachment, and fails without state", async ({ node }) => {
   const flags = ["--state-dir", node.at("state")];

@@ -241,7 +241,7 @@ test.each([
   [
     "metadata.annotations.vendor.example/of: ",
     6,
-    nad("'{\"type\": \"ptp\"}'", "\n  name: lan\n  annotations:\n    vendor.example/of: {{ .Of }}"),
+    nad('\'{"type": "ptp"}\'', "\n  name: lan\n  annotations:\n    vendor.example/of: {{ .Of }}"),
   ],
 ])("check only warns of what only a template's renderer knows: %s", async (key, line, text) => {
   const warned = `-:${line}: warning: ${key}is a template: check what it renders`;
