@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -41,9 +41,10 @@ test("plexusd does not load the gRPC library until a network needs a device", as
 });
 
 test("the gRPC library is recognised in the code that a process has loaded", async () => {
-  const { env, hasGrpc } = await coverage();
+  const { dir, env, hasGrpc } = await coverage();
   const chunks = (await readdir(distPath("chunks"))).map((name) => distPath(`chunks/${name}`));
-  const load = `for (const chunk of ${JSON.stringify(chunks)}) await import(chunk)`;
-  await execa("env", [env, nodeBinary(), "--input-type=module", "--eval", load]);
+  const program = join(dir, "load.mjs");
+  await writeFile(program, `for (const chunk of ${JSON.stringify(chunks)}) await import(chunk)`);
+  await execa("env", [env, nodeBinary(), program]);
   expect(await hasGrpc()).toBe(true);
 });
