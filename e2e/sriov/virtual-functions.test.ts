@@ -128,7 +128,7 @@ test("one element moves each allocated virtual function into the pod by PCI addr
   expect(await virtualFunctions()).toEqual(functions);
 });
 
-test("a virtual function of a resource claim is moved into the pod, and plexusctl shows its request", async ({
+test("a virtual function of a resource claim is moved into the pod, and its record names the claim", async ({
   kubelet,
   api,
   node,
@@ -152,13 +152,10 @@ test("a virtual function of a resource claim is moved into the pod, and plexusct
 
   await pod.mustAdd();
   expect(await podAddress(pod, "net1")).toBe(address);
-  const dirs = ["--state-dir", node.stateDir, "--kubelet-dir", kubelet.dir];
-  const command = ["devices", "claiming", ...dirs, "--socket", node.socketPath];
+  const command = ["records", "--output", "json", "--state-dir", node.stateDir];
   const shown = await node.lab.run(nodeBinary(), distPath("plexusctl.js"), ...command);
-  const source = "ResourceClaim mine (claim nic, request left)";
-  expect(shown.split("\n").at(-1)?.split(/ {2,}/)).toEqual([
-    ...[second.pciAddress, resourceName, "default/fast (net1)", source],
-  ]);
+  const device = { id: second.pciAddress, resourceName, source: "ResourceClaim mine" };
+  expect(JSON.parse(shown)).toMatchObject([{ attachments: [{}, { ifName: "net1", device }] }]);
   await pod.mustDel();
   expect((await virtualFunctions())[1]).toEqual(second);
 });

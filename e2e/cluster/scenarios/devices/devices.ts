@@ -58,15 +58,16 @@ export function deviceScenarios(scene: () => Scene): void {
     test("are moved into the pod, one per network in order, and back after the kubelet restarts [D-3] [D-7] [D-11]", async () => {
       const addresses = await addressesOf(scene());
       await scene().startPod("devices", twoDevices);
-      const shown = await plexusctl(scene().target, "devices", `${home}/devices`);
-      const rows = [...shown.matchAll(/^(dev-\S+) +(\S+) +(\S+) \((\S+)\) +(.+)$/gm)];
-      const source = "the kubelet's pod-resources API";
-      expect(rows.map((columns) => columns.slice(2))).toEqual([
-        [resourceName, `${home}/link-one`, "net1", source],
-        [resourceName, `${home}/link-two`, "net2", source],
-      ]);
-      const ids = rows.map(([, id = ""]) => id);
+      const recorded = (await recordOf(scene(), "devices")).attachments.slice(1);
+      const ids = recorded.map(({ device }) => device?.id ?? "");
       expect(ids).toEqual(ids.toSorted());
+      const source = "the kubelet's pod-resources API";
+      expect(recorded).toMatchObject([
+        { displayName: `${home}/link-one`, device: { resourceName, source } },
+        { displayName: `${home}/link-two`, device: { resourceName, source } },
+      ]);
+      const shown = await plexusctl(scene().target, "explain", `${home}/devices`);
+      for (const id of ids) expect(shown).toContain(` ${id} `);
       const [, ...macs] = (await scene().networkStatus("devices")).map(({ mac }) => mac);
       expect(macs).toEqual(ids.map((id) => addresses[id]));
       expect(await scene().exec("devices", "ip", "link", "show", "net2")).toContain(
