@@ -180,6 +180,9 @@ function fieldsIn({
 
 /** `["plugins", 0, "type"]` for `plugins[0].type`; a key with dots is in `["…"]`. */
 function keysOf(path: string): Path {
-  const parts = path.matchAll(/\["(.*?)"\]|\[(\d+)\]|[^.[]+/g);
-  return Array.from(parts, ([part, quoted, index]) => quoted ?? (index ? Number(index) : part));
+  return path.split(/\["|"\]/).flatMap((part, i) => {
+    if (i % 2 === 1) return [part];
+    const keys = part.split(/[.[\]]/).filter((key) => key !== "");
+    return keys.map((key) => (/^\d+$/.test(key) ? Number(key) : key));
+  });
 }
