@@ -50,7 +50,7 @@ export class DevicePool {
         return `${id} (${[resource, ...of].filter(Boolean).join(", ")})`;
       }),
     );
-    return texts.length === 0 ? "it has none" : `it has ${summarize(texts, textMax)}`;
+    return texts.length === 0 ? "the pod has none" : `the pod has ${summarize(texts, textMax)}`;
   }
 
   /** How many devices of a resource there are, taken or not. */

@@ -140,7 +140,7 @@ test.each([
       `network ${missing}:`,
       `resource ${vf}, but the pod was allocated ${ids.length} of the 2 that its networks need`,
       `resources.limits: ${vf}: "2"`,
-      `; it has ${own}c (vendor.example/third)`,
+      `; the pod has ${own}c (vendor.example/third)`,
     ])
       expect(json.msg).toContain(part);
     expect(lab.journal).toEqual([]);
@@ -271,7 +271,7 @@ test("a device in the annotation is used if the pod was allocated it, and other 
 const another = "which the pod was not allocated, or which another of its networks has";
 const hasThree = `${pci(1)} (${vf}); ${pci(2)} (${vf}); eth5 (a.example/b)`;
 const noSuch = (network: string, device: string, has = hasThree): string =>
-  `network default/${network}: the pod's annotation asks for the device ${device}, ${another}; it has ${has}`;
+  `network default/${network}: the pod's annotation asks for the device ${device}, ${another}; the pod has ${has}`;
 
 test.each([
   ["of another pod", asking("sriov", pci(7)), noSuch("sriov", `"${pci(7)}" of resource ${vf}`)],
@@ -514,7 +514,7 @@ test.each([
 const hasClaimed = `gpu0 (vendor.example/gpu); a (${vf}, request req of claim nic)`;
 const unclaimed = (network: string, claim: string, resource: string): string =>
   `network default/${network}: the pod's annotation asks for the device of ${claim}, for which it was ` +
-  `allocated no device${resource} that another of its networks does not have; it has ${hasClaimed}`;
+  `allocated no device${resource} that another of its networks does not have; the pod has ${hasClaimed}`;
 
 test.each([
   [
