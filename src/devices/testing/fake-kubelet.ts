@@ -94,7 +94,8 @@ export class FakeKubelet {
         await this.#limits();
         return { podResources: this.pods };
       });
-    await this.#server.start();
+    // A client that waits for its restart finds a socket at any time.
+    await this.#server.start({ at: `${this.#server.socketPath}.new` });
     return this;
   }
 

@@ -1,4 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -82,13 +83,17 @@ export class ScriptedServer {
     return this;
   }
 
-  /** A socket that a killed server left is replaced, as daemons do. */
-  async start(): Promise<this> {
-    await rm(this.socketPath, { force: true });
+  /**
+   * A socket that a killed server left is replaced, as daemons do.
+   * @param options.at where the socket is made, before it replaces another one at once
+   */
+  async start({ at = this.socketPath } = {}): Promise<this> {
+    await rm(at, { force: true });
     const server = new Server();
     server.addService(this.#methods as never, this.#handlers);
     const bind = promisify(server.bindAsync.bind(server));
-    await bind(`unix:${this.socketPath}`, ServerCredentials.createInsecure());
+    await bind(`unix:${at}`, ServerCredentials.createInsecure());
+    if (at !== this.socketPath) await rename(at, this.socketPath);
     this.#server = server;
     return this;
   }
@@ -97,5 +102,6 @@ export class ScriptedServer {
   stop(): void {
     this.#server?.forceShutdown();
     this.#server = undefined;
+    rmSync(this.socketPath, { force: true });
   }
 }
