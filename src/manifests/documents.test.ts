@@ -81,6 +81,11 @@ test.each([
     /Pod "web": metadata\.annotations\["a\/b"\]: must be a string, got 7/,
   ],
   ["an invalid list item", "{kind: List, items: [{kind: X}]}", /^f\.yaml:1: kind is "X"/],
+  [
+    "a problem of an object with braces",
+    "{kind: Pod, metadata: {name: A, annotations: {a: '{{ }}'}}}",
+    /^f\.yaml:1: Pod "A": apiVersion: .*; metadata\.name: /,
+  ],
   ["several problems", "{kind: Pod, metadata: {name: A}}", /apiVersion: .*; metadata\.name: /],
   ["a list without items", "{kind: List}", /kind is "List"/],
   ["an alias bomb", bomb(), /^f\.yaml:1: .*alias/i],

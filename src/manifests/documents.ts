@@ -16,8 +16,8 @@ export interface ManifestObjects {
 export class ManifestError extends Error {
   override readonly name = "ManifestError";
 
-  constructor({ file, line, problem }: FileProblem) {
-    super(`${file}:${line}: ${problem}`);
+  constructor({ file, line, problem }: FileProblem, cause?: unknown) {
+    super(`${file}:${line}: ${problem}`, { cause });
   }
 }
 
@@ -42,7 +42,9 @@ function addObject({ value, problemAt }: FileObject, { pods, nads }: ManifestObj
         `kind is ${quoteValue(kind)}, not Pod, NetworkAttachmentDefinition or List with items`,
       );
   } catch (error) {
-    throw new ManifestError(problemAt([], errorMessage(error)));
+    // An object that has braces somewhere is no template here.
+    const place = problemAt([], "");
+    throw new ManifestError({ ...place, problem: errorMessage(error) }, error);
   }
 }
 

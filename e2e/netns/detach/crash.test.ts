@@ -15,8 +15,8 @@ const chain = attachOrder();
 const dels = detachOrder("alpha", "beta");
 
 /**
- * What ran before each plugin, and which DELs are due once the record is written, which goes on while
- * the plugin runs: it is one network ahead.
+ * What ran before each plugin, and which DELs are due once the record is one network ahead. The
+ * engine writes that while the plugin runs.
  */
 const points = [
   { type: "default-first", ran: [], recorded: 2, owed: dels.slice(1) },
