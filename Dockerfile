@@ -1,6 +1,6 @@
 # The node image: plexusd, plexusctl and the shim. It runs the commands of `make image`, which builds the same without
 # a container engine:
-#   docker build --build-arg COMMIT="$(git rev-parse --short HEAD)" .
+#   docker build --build-arg COMMIT="$(git rev-parse --short=12 HEAD)" .
 # STANDALONE=1 also puts plexus-standalone in (120 MB), PLUGINS=1 the CNI reference plugins.
 ARG BUILD_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 

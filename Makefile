@@ -4,7 +4,8 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 VERSION := $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' package.json)
-COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+# A fixed length: git's own depends on how many objects a clone has, and so two builds would differ.
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 SHIM_SOURCES := $(wildcard shim/*.c shim/*.h) shim/Makefile
 TS_SOURCES := $(shell find src -name '*.ts' ! -name '*.test.ts')
 
@@ -53,6 +54,7 @@ lint: deps ## check style, structure, English, types, and that nothing is unused
 	node scripts/prose.ts
 	knip
 	knip --production --tags=-internal
+	node scripts/conformance.ts --check
 	tsc -p .
 
 # FLAVOUR=standalone: no plexusd runs, and the compiled plexus-standalone serves every call (test, conformance, chaos,

@@ -24,7 +24,7 @@ async function checksums(directory: string): Promise<string> {
 }
 
 test("a second build, later and in another directory, gives the same image and the same SHA256SUMS", async () => {
-  const commit = (await execa("git", ["rev-parse", "--short", "HEAD"], { cwd: root })).stdout;
+  const commit = (await execa("git", ["rev-parse", "--short=12", "HEAD"], { cwd: root })).stdout;
   await using work = await mkdtempDisposable(join(tmpdir(), "plexus-another-directory-"));
   for (const name of sources)
     await cp(join(root, name), join(work.path, name), {

@@ -84,7 +84,7 @@ class Recording {
     return `${printed.replaceAll(/^Waiting for .*\n/gm, "").trimEnd()}\n`
       .replaceAll(/(?:[0-9a-f]{2}:){5}[0-9a-f]{2}/g, mac)
       .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "2026-01-01T10:00:00.000Z")
-      .replaceAll(/\b\S+ \([0-9a-f]{8}\)/g, "0.1.0 (1a2b3c4d)")
+      .replaceAll(/\b\S+ \([0-9a-f]{12}\)/g, "0.1.0 (1a2b3c4d5e6f)")
       .replaceAll(/(?<=container )[0-9a-f]{12}/g, "1a2b3c4d5e6f")
       .replaceAll(/\d+ (?=s\b|% of)/g, "10 ")
       .replace(/^\n$/, "");
