@@ -19,6 +19,8 @@ export class Absences {
   readonly #missingPods: MissingPods;
   readonly #startedAt: number;
   #replaced: ReadonlySet<string> = new Set();
+  /** Damaged records whose time was not of this boot. A clock that was set back reaches it later. */
+  #older: ReadonlySet<string> = new Set();
 
   constructor(deps: EngineDeps) {
     this.#deps = deps;
@@ -51,12 +53,15 @@ export class Absences {
    * and stops in a suspend. The other is that no ADD has succeeded: its record would be synced.
    */
   async lost(damaged: readonly DamagedRecord[]): Promise<DamagedRecord[]> {
+    const older = damaged.filter(
+      (record) => this.#older.has(recordFileName(record)) || !this.#isOfThisBoot(record.modifiedMs),
+    );
+    this.#older = new Set(older.map(recordFileName));
     if (!this.#graceIsOver()) return [];
     const lost: DamagedRecord[] = [];
-    for (const record of damaged) {
-      const { containerId, isIncomplete, modifiedMs } = record;
-      if (!isIncomplete || this.#isOfThisBoot(modifiedMs)) continue;
-      if (!(await this.#deps.multusFiles.mayHaveCachedAdd(containerId))) lost.push(record);
+    for (const record of older) {
+      if (!record.isIncomplete) continue;
+      if (!(await this.#deps.multusFiles.mayHaveCachedAdd(record.containerId))) lost.push(record);
     }
     return lost;
   }
