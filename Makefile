@@ -107,7 +107,7 @@ endif
 e2e: ## a real cluster: etcd, kube-apiserver, kubelet, containerd; SUITE=versions, migration, primary, policies, injector, critest, containerd, whereabouts, multus, crio, clients, docker, sriov, arm64, release, admission, scale: docs/developing.md
 ifeq ($(SUITE),)
 # RUNTIME, KUBERNETES and CONTAINERD select what the cluster has: e2e/cluster/README.md. KUBECONFIG=…: your cluster.
-# FILES: these of e2e/cluster.
+# FILES: these of e2e/cluster. PLEXUS_E2E_SCENARIOS=fixed: two of the overlays of distributions.
 e2e: image
 	@[ -n "$${KUBECONFIG:-}" ] || { scripts/system-deps.sh cluster && node e2e/cluster/main.ts prepare; }
 	vitest run --project cluster $(or $(FILES),$(if $(KUBECONFIG),e2e/cluster/scenarios))
@@ -121,7 +121,7 @@ e2e: image
 		export PLEXUS_E2E_KUBERNETES=$${pair%/*} PLEXUS_E2E_CONTAINERD=$${pair#*/}; \
 		echo "Kubernetes $$PLEXUS_E2E_KUBERNETES with containerd $$PLEXUS_E2E_CONTAINERD"; \
 		node e2e/cluster/main.ts prepare; \
-		PLEXUS_E2E_SCENARIOS=releases vitest run --project cluster e2e/cluster/scenarios/scenarios.test.ts; \
+		PLEXUS_E2E_SCENARIOS=releases vitest run --project cluster e2e/cluster/scenarios/*.test.ts; \
 		vitest run --project admission; \
 	done
 else ifeq ($(SUITE),migration)

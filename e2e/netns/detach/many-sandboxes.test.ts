@@ -18,9 +18,7 @@ const mapping = (hostPort: number): object => ({
   portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }],
 });
 
-test("100 cycles of ADD and DEL with three networks leave the host unchanged", {
-  timeout: 600_000,
-}, async ({ node }) => {
+test("ten cycles of ADD and DEL with three networks leave the host unchanged", async ({ node }) => {
   const pod = await node.pod("cycled", { networks: "macvlan,bridge" });
   const cycle = async (): Promise<void> => {
     await pod.mustAdd({ runtimeConfig: mapping(8080) });
@@ -28,7 +26,7 @@ test("100 cycles of ADD and DEL with three networks leave the host unchanged", {
   };
   await cycle();
   const before = await node.hostState();
-  for (let n = 0; n < 100; n++) await cycle();
+  for (let n = 0; n < 10; n++) await cycle();
   expect(await node.changesSince(before)).toEqual([]);
   expect(await pod.links()).toEqual({});
 });

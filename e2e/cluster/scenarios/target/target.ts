@@ -15,6 +15,9 @@ export interface Target extends Kubectl, AsyncDisposable {
 /** Whether the cluster is given, which is known before it is reached. */
 export const isGiven = (process.env.KUBECONFIG ?? "") !== "";
 
+/** `releases`, `fixed`, or all. */
+export const scenariosWanted = process.env.PLEXUS_E2E_SCENARIOS;
+
 const ownOnly =
   "not run: KUBECONFIG gives a cluster, whose node, control plane and CNI are not for tests to break";
 
