@@ -62,8 +62,10 @@ async function buildTar(): Promise<void> {
   const files = ["manifest.json", "config.json", "layer.tar"];
   await execa("tar", [...reproducible, "-C", work.path, "-cf", archive, ...files]);
   await mkdir("dist", { recursive: true });
-  await copyFile(archive, "dist/.plexus-image.tar");
-  await rename("dist/.plexus-image.tar", "dist/plexus-image.tar");
+  // Another `make image` may run.
+  const draft = `dist/.plexus-image-${process.pid}.tar`;
+  await copyFile(archive, draft);
+  await rename(draft, "dist/plexus-image.tar");
   const { size } = await stat("dist/plexus-image.tar");
   process.stdout.write(`dist/plexus-image.tar: ${values.name}, ${(size / 1e6).toFixed(1)} MB\n`);
 }

@@ -306,13 +306,15 @@ export class Properties implements Observer {
     watched.isDetached = true;
     watched.hasAdd = false;
     // The links of a lost plugin disappear with the namespace, as do those in one that may be the
-    // namespace of an unusable record.
+    // namespace of an unusable record, and those of a sandbox that a blind agent has detached.
     const mayBeOthers = (netns: string): boolean => !isMadeOnce(netns) && hasUnusableRecord();
     const left = world()
       .kernel.attachedOf(sandbox.id)
       .filter((each) => !this.#isForgotten(each))
       .filter((each) => each.kind === "lease" || !this.#isLost(each))
-      .filter(({ kind, netns }) => kind !== "link" || !mayBeOthers(netns));
+      .filter(
+        ({ kind, netns }) => kind !== "link" || !(world().isAgentBlind || mayBeOthers(netns)),
+      );
     if (left.length > 0)
       this.violate("detached at once", `${sandbox.id} still has ${JSON.stringify(left)}`);
     const [running] = [...watched.running, ...this.#earlierChildren(watched)];
