@@ -287,6 +287,9 @@ test("a call whose shim has gone says nothing of its pod", async () => {
     lab.engine.history.of({ namespace: "default", name: "web", uid }).map((call) => call.command);
   await expect(lab.add({ pod, host })).rejects.toThrow("has gone");
   expect(commands()).toEqual([]);
+  // It fails before it needs the shim.
+  const early = await lab.add({ pod, host, env: { PLEXUS_NETNS: "own" } });
+  expect([early.json, commands()]).toEqual([expect.objectContaining({ code: 8 }), []]);
   await lab.del({ pod });
   expect(commands()).toEqual(["DEL"]);
 });

@@ -95,8 +95,8 @@ export class Engine {
       afterAnswer();
       throw outcome.error.cause;
     }
-    // A call without a shim says nothing of the pod: after a pause, plexusd reads many late ones.
-    this.history.note(call, outcome, began);
+    // A failure without a shim says nothing of the pod: after a pause, plexusd reads many late calls.
+    if (outcome.status !== "failed" || !host.gone.aborted) this.history.note(call, outcome, began);
     return { answer: answerOf(finished), log, afterAnswer };
   }
 
