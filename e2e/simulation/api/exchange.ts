@@ -51,8 +51,8 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
     const { epoch } = api;
     // Only the answer shows that a text which a webhook has changed is one's own.
     const isRecognized = isAnswered || !api.changesStatuses;
-    if (request.method === "PATCH" && (result as Partial<Answer>).status === 200 && isRecognized)
-      noteWritten(request, owner);
+    const isWritten = request.method === "PATCH" && (result as Partial<Answer>).status === 200;
+    if (isWritten && isStatus(request) && isRecognized) noteWritten(request, owner);
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
     const settle = (): void => {
@@ -79,10 +79,14 @@ function enter(
   request: ApiRequest,
   { serve, refuse }: { serve: () => void; refuse: (answer: Answer) => void },
 ): void {
-  const isStatus = /\/pods\//.test(request.path);
-  const tooMany = isStatus ? queue.noteStatus(contentOf(request)) : undefined;
+  const tooMany = isStatus(request) ? queue.noteStatus(contentOf(request)) : undefined;
   if (tooMany !== undefined) world().observer.writtenTooOften(tooMany);
   if (!queue.take(serve)) refuse(overloaded);
+}
+
+/** A slice is written again with each change while its watch is silent: only statuses are counted. */
+function isStatus({ path }: ApiRequest): boolean {
+  return path.includes("/pods/");
 }
 
 /** What the server has asked of processes with HTTP 429, last. */
