@@ -4,9 +4,9 @@ import { chartScenarios } from "./install/chart.ts";
 import { installScenarios } from "./install/install.ts";
 import { overlayScenarios } from "./install/overlays.ts";
 import { uninstallScenarios } from "./install/uninstall.ts";
-import { clusterName, onCluster } from "./on-cluster.ts";
 import { outageScenarios } from "./outages/outage.ts";
 import { placementScenarios } from "./placement.ts";
+import { clusterName, onCluster } from "./target/on-cluster.ts";
 import { thinScenarios } from "./thin.ts";
 
 const onReleases = [installScenarios, outageScenarios, placementScenarios, uninstallScenarios];

@@ -8,13 +8,13 @@ import { explainScenarios } from "./explain.ts";
 import { hotPlugScenarios } from "./hot-plug.ts";
 import { loadScenarios } from "./load.ts";
 import { monitoringScenarios } from "./monitoring.ts";
-import { clusterName, onCluster } from "./on-cluster.ts";
 import { apiOutageScenario } from "./outages/api-outage.ts";
 import { earlyStatusScenario } from "./outages/early-status.ts";
 import { lostCrdScenario } from "./outages/lost-crd.ts";
 import { nextPluginScenarios } from "./outages/next-plugin.ts";
 import { networkPageScenarios } from "./pages/networks.ts";
 import { securityScenarios } from "./security.ts";
+import { clusterName, onCluster } from "./target/on-cluster.ts";
 import { tenantScenarios } from "./tenants.ts";
 
 const onReleases = [

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll } from "vitest";
-import { startCluster } from "../kubernetes/cluster.ts";
-import { uninstallPlexus } from "./install/uninstall.ts";
-import { GivenTarget } from "./target/given-target.ts";
-import { writePlexusImage } from "./target/images.ts";
-import { installPlexus, plexusLogs } from "./target/plexus.ts";
-import { Scene } from "./target/scene.ts";
-import { isGiven, ownCluster, scenariosWanted, type Target } from "./target/target.ts";
+import { startCluster } from "../../kubernetes/cluster.ts";
+import { uninstallPlexus } from "../install/uninstall.ts";
+import { GivenTarget } from "./given-target.ts";
+import { writePlexusImage } from "./images.ts";
+import { installPlexus, plexusLogs } from "./plexus.ts";
+import { Scene } from "./scene.ts";
+import { isGiven, ownCluster, scenariosWanted, type Target } from "./target.ts";
 
 /** Registers tests on a cluster. */
 type Scenarios = (scene: () => Scene) => void;
