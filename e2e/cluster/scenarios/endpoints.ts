@@ -75,6 +75,9 @@ export function endpointScenarios(scene: () => Scene): void {
       expect(await holder(target)).not.toBe(before);
 
       await target.kubectl(system, "scale", "deployment/plexus-endpoints", "--replicas=0");
+      // Until they have ended, one still writes.
+      const replicas = ["pod", "--selector=app.kubernetes.io/component=endpoints"];
+      await target.kubectl(system, "wait", "--for=delete", ...replicas, "--timeout=60s");
       await scene().deletePods("db-3");
       expect(await resolved()).toBe([ips[0], ips[2]].toSorted().join());
       await refusesForeignSlices(target);
