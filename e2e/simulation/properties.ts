@@ -305,8 +305,8 @@ export class Properties implements Observer {
   #mustBeDetached(sandbox: Sandbox, watched: Watched): void {
     watched.isDetached = true;
     watched.hasAdd = false;
-    // The links of a lost plugin disappear with the namespace, as do those in one that may be the
-    // namespace of an unusable record, and those of a sandbox that a blind agent has detached.
+    // The links of a lost plugin disappear with the namespace. So do those of a sandbox that a blind
+    // agent has detached, and those in what may be the namespace of an unusable record.
     const mayBeOthers = (netns: string): boolean => !isMadeOnce(netns) && hasUnusableRecord();
     const left = world()
       .kernel.attachedOf(sandbox.id)

@@ -10,6 +10,7 @@ import { isGiven, ownCluster, scenariosWanted, type Target } from "./target.ts";
 /** Registers tests on a cluster. */
 type Scenarios = (scene: () => Scene) => void;
 
+/** The name of each suite on one cluster. */
 export const clusterName = isGiven ? "the given cluster" : "a cluster";
 
 /**
