@@ -19,6 +19,7 @@ let outcomes: RequestFault["outcome"][];
 let watchFaults: (number | "ends" | "expires" | "silent")[];
 let notes: string[];
 let writtenTooOften: string[];
+let tooEarly: string[];
 let schedule: Schedule;
 let plexusd: Process;
 let server: ApiServer;
@@ -28,14 +29,17 @@ beforeEach(() => {
   const random = new Random(1);
   schedule = new Schedule(random);
   plexusd = new Process("plexusd");
-  [outcomes, watchFaults, notes, writtenTooOften] = [[], [], [], []];
+  [outcomes, watchFaults, notes, writtenTooOften, tooEarly] = [[], [], [], [], []];
   const faults = {
     request: () => ({ outcome: outcomes.shift() ?? "answered", delayUs: 1000 }),
     watch: () => watchFaults.shift() ?? 100,
   };
   const note = (text: () => string): unknown => notes.push(text());
   server = new ApiServer();
-  const observer = { writtenTooOften: (details: string) => writtenTooOften.push(details) };
+  const observer = {
+    writtenTooOften: (details: string) => writtenTooOften.push(details),
+    requestedTooEarly: (request: string) => tooEarly.push(request),
+  };
   enterWorld({ random, schedule, faults, note, observer, api: server } as unknown as World);
   client = new ApiClient();
   server.putPod({
@@ -135,6 +139,19 @@ describe.each([
     }
     expect(writtenTooOften).toHaveLength(isTooMany ? 1 : 0);
   });
+});
+
+test.each([
+  ["heard", "HTTP 429", 1],
+  ["cut off", "hang up", 0],
+])("a PATCH is too early after a 429 that was %s: %s", async (how, message, count) => {
+  outcomes.push("too many requests");
+  const refused = run(() => patch("u1", "x"));
+  if (how === "cut off") schedule.at(999, () => server.stop());
+  expect(await refused).toContain(message);
+  if (server.isDown) server.start();
+  await run(() => patch("u1", "x"));
+  expect(tooEarly).toHaveLength(count);
 });
 
 test("an object does not change with what it was made from", () => {

@@ -56,9 +56,10 @@ export function exchange<T>(request: ApiRequest, processing: Processing<T>): Pro
     world().note(() => `api: ${owner.name}: ${nameOf(request)}: ${outcome}, ${describe(result)}`);
     if (!isAnswered) return;
     const settle = (): void => {
-      if (isFailure(result) && result.status === 429)
+      const heard = api.epoch === epoch ? result : hangUp();
+      if (isFailure(heard) && heard.status === 429)
         notBefore.set(owner, { of: contentOf(request), atUs: schedule.nowUs + retryAfterUs });
-      reply.settle(api.epoch === epoch ? result : hangUp());
+      reply.settle(heard);
     };
     schedule.at(delayUs - arrivalUs, settle, owner);
   };
@@ -89,7 +90,7 @@ function isStatus({ path }: ApiRequest): boolean {
   return path.includes("/pods/");
 }
 
-/** What the server has asked of processes with HTTP 429, last. */
+/** What the server has asked of processes with HTTP 429, last. One that was cut off has not heard it. */
 const notBefore = new WeakMap<Process, { readonly of: string; readonly atUs: number }>();
 
 /** How often each process has written each status since another component wrote one or a plugin attached something. */
