@@ -30,7 +30,7 @@ void call_init(struct call *call)
 	call->state_dir = setting("PLEXUS_STATE_DIR", STATE_DIR);
 	call->silence_ms = setting_ms("PLEXUS_SILENCE_MS", SILENCE_MS);
 	call->idle = call->inherited_lock = call->node_lock = call->docker_lock = -1;
-	call->started_us = clock_us(CLOCK_REALTIME);
+	call->started_us = now_us();
 	strcpy(call->cni_version, "1.1.0");
 }
 

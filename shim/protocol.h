@@ -36,7 +36,7 @@
  *   PLEXUS_NETNS_PROCESS=ID   if the path leads to the namespace of a process or thread: START-net:[NUMBER], or empty if unknown
  *   PLEXUS_LINKS=NAME/NAME/   for an ADD, if the state is ok: the links of that namespace. Absent if they cannot be read
  *   PLEXUS_TRACE=...          if it is set
- *   PLEXUS_STARTED_US=NUMBER  then, and for a GC or DEL: when the shim started, in microseconds of CLOCK_REALTIME
+ *   PLEXUS_STARTED_MONOTONIC_US=NUMBER  then, and for a GC or DEL: when the shim started
  *   PLEXUS_BUSY=ID/ID/        for a GC: the containers on which operations ran when it began. Absent if there were none
  *   PLEXUS_ALIVE=yes          then plexus-standalone sends an ALIVE at once, and each second. Five seconds without one end it
  *   PLEXUS_AGENT=attach       for a session of `plexus agent --attach`; `once` for `plexus agent --once`

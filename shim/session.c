@@ -147,7 +147,7 @@ void session_request(struct call *call)
 		f.fields[f.count++] = content(&process);
 	}
 	if (getenv("PLEXUS_TRACE") || call_is(call, "GC") || call_is(call, "DEL")) {
-		print(started, sizeof started, "PLEXUS_STARTED_US=%s", number(digits, call->started_us).data);
+		print(started, sizeof started, "PLEXUS_STARTED_MONOTONIC_US=%s", number(digits, call->started_us).data);
 		f.fields[f.count++] = text(started);
 	}
 	if (call->busy.len)

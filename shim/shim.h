@@ -77,7 +77,7 @@ struct call {
 	int idle;                  /* a pipe's end by which a session of the agent reports its first order; or -1 */
 	const char *state_dir;
 	char cni_version[32];      /* for answers: the input's, once it is known */
-	int64_t started_us;        /* CLOCK_REALTIME */
+	int64_t started_us;        /* CLOCK_MONOTONIC */
 	int wait_ms;               /* for an engine */
 	int silence_ms;            /* after which the engine counts as gone; 0: never */
 	struct buf conf;           /* stdin */

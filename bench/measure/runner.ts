@@ -20,7 +20,7 @@ export interface Job {
 
 /** How a job went. */
 export interface Outcome {
-  /** When the first job of the run was started, in microseconds since 1970. */
+  /** When the first job of the run was started, in microseconds of CLOCK_MONOTONIC. */
   readonly startedUs: number;
   readonly milliseconds: number;
   /** What it printed, when it failed. */

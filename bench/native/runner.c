@@ -6,7 +6,7 @@
  *   step JOB DIR PROGRAM   adds a step: DIR holds `env` (NAME=VALUE, NUL-terminated each) and `stdin`;
  *                          stdout and stderr go to `stdout` and `stderr` there
  *   go                     starts all jobs at once and answers `JOB STATUS MICROSECONDS` for each, then `end MICROSECONDS`,
- *                          which is when it started the first one, by CLOCK_REALTIME
+ *                          which is when it started the first one, by CLOCK_MONOTONIC
  * Every time begins with the first fork of all, so that the longest is that of all jobs together. STATUS is the wait
  * status of the step that failed, else 0; a failed step ends its job. */
 #define _GNU_SOURCE
@@ -32,13 +32,13 @@ struct job {
 };
 static struct job jobs[JOBS];
 static int used;
-static int64_t began, began_at;
+static int64_t began;
 
-static int64_t clock_us(clockid_t clock)
+static int64_t now_us(void)
 {
 	struct timespec t;
 
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
@@ -86,10 +86,8 @@ static void start_step(struct job *job)
 	int out = open_in(step->dir, "stdout", O_WRONLY | O_CREAT | O_TRUNC);
 	int err = open_in(step->dir, "stderr", O_WRONLY | O_CREAT | O_TRUNC);
 
-	if (!began) {
-		began_at = clock_us(CLOCK_REALTIME);
-		began = clock_us(CLOCK_MONOTONIC);
-	}
+	if (!began)
+		began = now_us();
 	job->pid = vfork();
 	if (job->pid == 0) {
 		dup2(in, 0);
@@ -113,7 +111,7 @@ static void go(void)
 		start_step(&jobs[j]);
 	while (running) {
 		pid_t pid = wait(&status);
-		int64_t ended = clock_us(CLOCK_MONOTONIC);
+		int64_t ended = now_us();
 
 		for (int j = 0; j < used; j++) {
 			struct job *job = &jobs[j];
@@ -128,7 +126,7 @@ static void go(void)
 			running--;
 		}
 	}
-	printf("end %lld\n", (long long)began_at);
+	printf("end %lld\n", (long long)began);
 	fflush(stdout);
 	memset(jobs, 0, sizeof jobs);
 	used = 0;

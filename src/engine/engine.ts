@@ -82,7 +82,7 @@ export class Engine {
     const began = this.#deps.now();
     const tools = callTools(this.#deps, host);
     metrics.requestStarted(call.command);
-    traceConnection(call, tools);
+    if (call.startedUs > 0) tools.trace.add("connect", tools.startedAt - call.startedUs / 1000);
     const outcome = await this.#serve(call, tools);
     const finished = { ...tools, call, outcome, milliseconds: clock() - tools.startedAt };
     const log = (): void => logCall(finished, this.#deps);
@@ -272,10 +272,4 @@ export class Engine {
   noteFailedAdd(pod: CalledPod, failure: Failure): void {
     this.history.add(pod, { command: "ADD", at: this.#deps.now(), ...failure });
   }
-}
-
-/** Traces the time since the shim's start, by the shim's own clock. */
-function traceConnection({ startedUs }: Call, { trace }: CallTools): void {
-  const nowMs = performance.timeOrigin + performance.now();
-  if (startedUs > 0) trace.add("connect", Math.max(0, nowMs - startedUs / 1000));
 }

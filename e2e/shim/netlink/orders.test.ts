@@ -65,7 +65,7 @@ eachBuild("netlink", (bench) => {
 
   test.each([
     ["ADD", ["PLEXUS_NETNS=ok", "PLEXUS_LINKS=lo/inside1/inside0/", "PLEXUS_ALIVE=yes"]],
-    ["DEL", ["PLEXUS_NETNS=ok", "PLEXUS_STARTED_US=N", "PLEXUS_ALIVE=yes"]],
+    ["DEL", ["PLEXUS_NETNS=ok", "PLEXUS_STARTED_MONOTONIC_US=N", "PLEXUS_ALIVE=yes"]],
     ["CHECK", ["PLEXUS_NETNS=ok", "PLEXUS_ALIVE=yes"]],
   ])("the request of %s has %j", async (CNI_COMMAND, variables) => {
     let fields: string[] = [];

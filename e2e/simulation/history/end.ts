@@ -107,7 +107,7 @@ async function checkEndpoints(stage: Stage): Promise<void> {
   const name = `default/${scenario.service}`;
   const found = await lastProblem(stage, () => {
     const entries = Array.from(api.pods(), (pod) => statusOf(stage, pod.metadata.name)).flat();
-    const shown = entries.flatMap((each) => (each.name === name ? each.ips : []));
+    const shown = entries.flatMap((each) => (each.name === name ? (each.ips ?? []) : []));
     const slices = [...api.collection("endpointslices").objects.values()];
     const endpoints = slices.flatMap((slice) => objectsOf(slice.endpoints));
     const there = endpoints.flatMap(({ addresses }) => addresses);

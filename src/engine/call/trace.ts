@@ -31,7 +31,7 @@ export class Trace {
 
   /**
    * One line per phase, for `PLEXUS_TRACE=1`: its start, from the start of the first phase, and its duration.
-   * @param startedUs when the shim started, in microseconds since 1970
+   * @param startedUs when the shim started, in microseconds of CLOCK_MONOTONIC
    */
   format(startedUs: number): string {
     const first = Math.min(...this.#phases.map((phase) => phase.startedAt));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineLab, netns, network } from "#engine/testing/engine-lab.ts";
+import { EngineLab, netns, network, startedBefore } from "#engine/testing/engine-lab.ts";
 import { exited, failed, interfaceResult } from "#engine/testing/fake-plugins.ts";
 
 /** A DEL that the engine gets 10 s after the ADD of the record with its name began. */
@@ -7,7 +7,7 @@ interface Scene {
   readonly what: string;
   /** How long before the engine got it its shim had started. Absent = unknown. */
   readonly waitedMs?: number;
-  /** By how much the date was set since the ADD: before the DEL, or while that waited. */
+  /** By how much the date was set since the ADD. */
   readonly steppedMs?: number;
   /** The boot ID that the engine reads now. */
   readonly bootId?: string;
@@ -18,12 +18,19 @@ interface Scene {
 test.each<Scene>([
   { what: "was called before the ADD", waitedMs: 60_000, isLate: true },
   { what: "was called after the ADD", waitedMs: 1000 },
-  { what: "has not waited, and the date was set back", waitedMs: 0, steppedMs: -60_000 },
-  { what: "has waited, and the date was set back", waitedMs: 1000, steppedMs: -60_000 },
+  { what: "was called after it, and the date was set back", waitedMs: 0, steppedMs: -60_000 },
+  { what: "was called after it, and the date was set forward", waitedMs: 9000, steppedMs: 60_000 },
   {
-    what: "has waited, and the date was set forward meanwhile",
-    waitedMs: 61_000,
-    steppedMs: 60_000,
+    what: "was called before it, and the date was set back",
+    waitedMs: 60_000,
+    steppedMs: -90_000,
+    isLate: true,
+  },
+  {
+    what: "was called before it, and the date was set forward",
+    waitedMs: 60_000,
+    steppedMs: 90_000,
+    isLate: true,
   },
   { what: "does not say when it was called" },
   { what: "reads another boot ID", waitedMs: 60_000, bootId: "another" },
@@ -32,7 +39,8 @@ test.each<Scene>([
 ])("a DEL that $what is late: $isLate", async (scene) => {
   const { waitedMs, steppedMs = 0, bootId, isInterrupted, isLate = false } = scene;
   const type = isInterrupted ? "host-device" : "ptp";
-  const lab = new EngineLab({ conf: { delegates: [network("default-net", type)] } });
+  const conf = { delegates: [network("default-net", type)] };
+  const lab = new EngineLab({ conf, uptimeMs: 3_600_000 });
   if (bootId === "") lab.bootId = "";
   if (isInterrupted)
     for (const call of ["host-device ADD", "host-device DEL"])
@@ -43,9 +51,8 @@ test.each<Scene>([
   lab.advance(10_000);
   lab.stepClock(steppedMs);
   if (bootId !== undefined) lab.bootId = bootId;
-  const startedMs = waitedMs === undefined ? undefined : Date.parse(lab.now()) - waitedMs;
-  const env = startedMs && { PLEXUS_STARTED_US: String(startedMs * 1000) };
-  expect(await lab.del({ ...(env && { env }) })).toMatchObject({ exitCode: 0, stdout: "" });
+  const env = waitedMs === undefined ? {} : startedBefore(lab, waitedMs);
+  expect(await lab.del({ env })).toMatchObject({ exitCode: 0, stdout: "" });
   expect(lab.plugins.log()).toEqual(isLate ? [] : [`${type} DEL eth0`]);
   expect(lab.records.keys).toEqual(isLate ? ["c1@eth0"] : []);
 });

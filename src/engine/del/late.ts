@@ -4,14 +4,14 @@ import { sandboxLinks } from "#engine/call/sandbox.ts";
 import { isNetnsOf } from "#engine/del/chain/netns.ts";
 import { isPresent } from "#engine/del/chain/own-interfaces.ts";
 import { isOfProcess } from "#engine/del/netns-path.ts";
-import { madeSinceCall } from "#engine/del/since-call.ts";
+import { isMadeSinceCall } from "#engine/del/since-call.ts";
 import { HostGoneError } from "#engine/ports/host.ts";
 import { type AttachmentRecord, addHasEnded, isSame } from "#engine/record/record.ts";
 
 /**
  * Whether a DEL is of an earlier sandbox than the record with its name: its sandbox was detached and
- * attached again since it was called, as both date and clock say, or it names another namespace. An
- * ADD that did not end was perhaps the one whose end the runtime did not await.
+ * attached again since it was called, or it names another namespace. An ADD that did not end was
+ * perhaps the one whose end the runtime did not await.
  */
 export async function isLate(
   ctx: CallContext,
@@ -19,8 +19,7 @@ export async function isLate(
   record: AttachmentRecord,
 ): Promise<boolean> {
   if (!addHasEnded(record)) return false;
-  const { byDate, byClock } = madeSinceCall(ctx, record);
-  return (byDate && byClock) || isElsewhere(ctx, netns, record);
+  return isMadeSinceCall(ctx, record) || isElsewhere(ctx, netns, record);
 }
 
 /**

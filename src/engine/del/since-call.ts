@@ -2,21 +2,13 @@ import type { CallContext } from "#engine/call/call-context.ts";
 import type { AttachmentRecord } from "#engine/record/record.ts";
 
 /**
- * Whether a record was made since the runtime called, by its date, and by its age on the clock. The
- * call may have waited for other operations. A date that was set back makes the call look older than
- * it is, and one that was set forward while it waited makes the record look younger, so the two can
- * differ. Both say no if the shim's start is unknown. A record of another boot has no age.
+ * Whether a record was certainly made since the runtime called, which may have been long ago: the
+ * call waited for other operations, or this process was stopped. By the clock that is never set,
+ * which begins with the boot. No if the boot or the shim's start is unknown.
  */
-export function madeSinceCall(
+export function isMadeSinceCall(
   { deps, shimStartedUs = Number.NaN }: Pick<CallContext, "deps" | "shimStartedUs">,
-  { bootId, clockMs, createdAt }: AttachmentRecord,
-): { readonly byDate: boolean; readonly byClock: boolean; readonly ageMs: number | undefined } {
-  const startedMs = shimStartedUs / 1000;
-  const isOfBoot = bootId !== "" && bootId === deps.bootId();
-  const ageMs = isOfBoot ? deps.clock() - clockMs : undefined;
-  return {
-    byDate: Date.parse(createdAt) > startedMs,
-    byClock: ageMs !== undefined && ageMs < Date.parse(deps.now()) - startedMs,
-    ageMs,
-  };
+  { bootId, clockMs }: AttachmentRecord,
+): boolean {
+  return bootId !== "" && bootId === deps.bootId() && clockMs > shimStartedUs / 1000;
 }

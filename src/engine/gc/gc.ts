@@ -7,7 +7,7 @@ import type { SandboxLocks } from "#engine/call/sandbox-locks.ts";
 import { configForCall, namesDefaultNetwork } from "#engine/config.ts";
 import { collectErrors, combineErrors } from "#engine/del/failures.ts";
 import { plannedNetwork } from "#engine/del/planned-dels.ts";
-import { madeSinceCall } from "#engine/del/since-call.ts";
+import { isMadeSinceCall } from "#engine/del/since-call.ts";
 import { defaultNetwork } from "#engine/plan/default-network.ts";
 import { delegateSearchPath } from "#engine/plan/plugins/search-path.ts";
 import type { DamagedRecord, RecordList } from "#engine/ports/records.ts";
@@ -25,9 +25,6 @@ import { staleSandboxes } from "./stale-sandboxes.ts";
  * process together, and for each. Other shims' operations have ended: ours locks the node first.
  */
 const [exclusiveMaxMs, stepMaxMs] = [10_000, 5000];
-
-/** Longer than any GC waits before it begins. */
-const waitMaxMs = 600_000;
 
 /**
  * GC (CNI 1.1.0 §4 "GC"): the plugins collect while no other operation runs. The DELs of stale
@@ -100,19 +97,14 @@ async function collect(
 
 /**
  * The containers whose ADDs ended, or began, since the runtime called: it attaches nothing during GC,
- * but another one may have while the shim waited for the node, or this process was stopped. Of an
- * older record, a later date says nothing: the date was set back since.
+ * but another one may have while the shim waited for the node, or this process was stopped.
  */
 function attachedSinceCall(
   ctx: CallContext,
   records: readonly AttachmentRecord[],
 ): ReadonlySet<string> {
-  const isLater = (record: AttachmentRecord): boolean => {
-    const { byDate, byClock, ageMs = 0 } = madeSinceCall(ctx, record);
-    return byClock || (byDate && ageMs <= waitMaxMs);
-  };
-  const later = records.filter(isLater).map(({ containerId }) => containerId);
-  return new Set([...(ctx.busy ?? []), ...later]);
+  const later = records.filter((record) => isMadeSinceCall(ctx, record));
+  return new Set([...(ctx.busy ?? []), ...later.map(({ containerId }) => containerId)]);
 }
 
 /** @throws CniError 11 when operations of this process, such as an agent's, do not end in time */

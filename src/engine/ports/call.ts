@@ -32,7 +32,7 @@ export interface Call extends ShimRequest {
   readonly links?: ReadonlySet<string>;
   /** Of a GC: the containers on which operations ran when it was called; undefined if there were none. */
   readonly busy?: ReadonlySet<string>;
-  /** When the shim started, in microseconds since 1970; NaN when unknown. */
+  /** When the shim started, in microseconds of CLOCK_MONOTONIC; NaN when unknown. */
   readonly startedUs: number;
   /** Whether the shim prints how long each phase took (PLEXUS_TRACE=1). */
   readonly isTraced: boolean;
@@ -52,7 +52,7 @@ export function readCall(request: ShimRequest): Call {
     netnsProcess: env.PLEXUS_NETNS_PROCESS,
     links: env.PLEXUS_LINKS === undefined ? undefined : namesIn(env.PLEXUS_LINKS),
     busy: env.PLEXUS_BUSY === undefined ? undefined : namesIn(env.PLEXUS_BUSY),
-    startedUs: Number(env.PLEXUS_STARTED_US),
+    startedUs: Number(env.PLEXUS_STARTED_MONOTONIC_US),
     isTraced: env.PLEXUS_TRACE === "1",
   });
 }

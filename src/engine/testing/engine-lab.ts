@@ -62,6 +62,11 @@ interface LabAnswer extends CallAnswer {
   readonly json: JsonObject;
 }
 
+/** The variable of a call whose shim has started so long before the engine gets it. */
+export function startedBefore(lab: EngineLab, waitedMs: number): Record<string, string> {
+  return { PLEXUS_STARTED_MONOTONIC_US: String((lab.clockMs - waitedMs) * 1000) };
+}
+
 /** A conflist of the given plugins. */
 export function network(name: string, ...types: string[]): JsonObject {
   return { cniVersion: "1.0.0", name, plugins: types.map((type) => ({ type })) };
@@ -185,6 +190,11 @@ export class EngineLab {
 
   status(options: CallOptions = {}): Promise<LabAnswer> {
     return this.call("STATUS", { ...options, conf: { cniVersion: "1.1.0", ...options.conf } });
+  }
+
+  /** What the engine's clock shows. */
+  get clockMs(): number {
+    return this.#milliseconds;
   }
 
   /** Lets time pass, on every clock. */

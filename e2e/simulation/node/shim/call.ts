@@ -2,7 +2,7 @@ import { CniErrorCode } from "#cni/error.ts";
 import type { DelegateCall } from "#cni/runtime/delegate.ts";
 import { defaultPaths } from "#lib/files/default-paths.ts";
 import type { Reason } from "#lib/reasons.ts";
-import { clockMs } from "../../world/ground.ts";
+import { monotonicMs } from "../../world/ground.ts";
 import type { Process } from "../../world/schedule.ts";
 import { world } from "../../world/world.ts";
 import type { InheritedLock, LockedFile, LockHolder, ProcessGroup } from "../locks.ts";
@@ -46,7 +46,7 @@ export class ShimCall implements LockHolder {
   readonly ifName: string;
   readonly netns: string;
   readonly stdin: string;
-  readonly startedMs = clockMs();
+  readonly startedMs = monotonicMs();
   /** `run_steps` replaces it. */
   env: Readonly<Record<string, string>>;
   /** What is wrong with the variables that name the sandbox, or "". */

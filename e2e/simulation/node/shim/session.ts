@@ -35,7 +35,8 @@ function sessionRequest({
   if (command === "AGENT" && env.PLEXUS_AGENT !== undefined)
     variables.PLEXUS_AGENT = env.PLEXUS_AGENT;
   if (busy.length > 0) variables.PLEXUS_BUSY = busy.map((id) => `${id}/`).join("");
-  if (command === "GC" || command === "DEL") variables.PLEXUS_STARTED_US = String(startedMs * 1000);
+  if (command === "GC" || command === "DEL")
+    variables.PLEXUS_STARTED_MONOTONIC_US = String(startedMs * 1000);
   for (const name in env) if (name.startsWith("CNI_")) variables[name] = env[name] as string;
   return { env: variables, stdin };
 }
