@@ -260,7 +260,7 @@ export const engineKeys = {
     schema: () => z.enum(["beforeReply", "required", "afterReply"]),
     default: "beforeReply",
     description:
-      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most twice `apiTimeoutMs`, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
+      "Whether the ADD of a pod whose annotations request networks waits until `network-status` is written. `beforeReply`: at most twice `apiTimeoutMs`, 20 s at most, and not while the API server is known to be unavailable. Then the pod starts, and gets the event `StatusLate`. `required`: the ADD fails instead, for clusters with network policies. `afterReply`: no ADD waits. Other pods never wait. plexusd retries failed writes to the API.",
   },
   clusterRoutes: {
     schema: () => z.array(clusterRange()).max(clusterRangesMax).readonly(),

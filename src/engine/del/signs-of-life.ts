@@ -6,8 +6,8 @@ import { linkExists } from "#netlink/links.ts";
 import { recordsAt } from "./netns-path.ts";
 
 /*
- * Whether a sandbox is over although the container runtime has not said so. Every sign of that can
- * be wrong alone:
+ * Whether a sandbox whose ADD has ended is over although the container runtime has not said so.
+ * Every sign of that can be wrong alone:
  * - two processes of one boot can read different boot IDs: where the node is itself a container
  *   (LXC, Incus, Proxmox), its containers have another boot ID;
  * - a pod can be deleted from the API while its node is unreachable, and a container that is no

@@ -13,13 +13,13 @@ import { latestSandbox } from "./latest-sandbox.ts";
  * What changes the networks of a sandbox writes the status into its record with the change
  * (`status-of-record.ts`): an ADD, hot-plug, and the search for changed addresses. The record keeps it.
  * `desiredStatus` is what the pod's latest record says at that moment. The publisher
- * (`src/kube/status-comparison.ts`; with a directory of manifests `src/manifests/status-files.ts`)
- * compares it with what the pod shows, and writes the difference.
+ * (`src/kube/status-comparison.ts`) writes it if the pod shows another one; with a directory of
+ * manifests, `src/manifests/status-files.ts` writes the file, or removes it after the DEL.
  */
 
 /**
  * What a pod should show: the status of its latest sandbox. Nothing while that is being attached or
- * detached, so nothing is written because of a DEL.
+ * detached, so the API gets no write because of a DEL.
  * @param own the record of its ADD, which waits: that sandbox is the latest one
  */
 export async function desiredStatus(

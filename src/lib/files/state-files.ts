@@ -3,9 +3,10 @@ import { basename, dirname, join } from "node:path";
 import { targetOfTemporaryName } from "./temporary-name.ts";
 
 /**
- * The names of all files in the state directory, and of the sockets in the directory of plexusd's
- * socket. Every part of Plexus takes them from here, except the shim, which has some of them in C:
- * records, their marks, tombstones and the default plan in shim/replay.c, the lock in shim/lock.c.
+ * The names of the files in the state directory, except those in `docker` and `standalone`, and of
+ * the sockets in the directory of plexusd's socket. Every part of Plexus takes them from here, except
+ * the shim, which has some of them in C: records, their marks, tombstones and the default plan in
+ * shim/replay.c, the lock in shim/lock.c.
  */
 
 /** Identifies an attachment of the runtime, as CNI does: container ID and interface name. */
