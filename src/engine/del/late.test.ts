@@ -12,6 +12,8 @@ interface Scene {
   /** The boot ID that the engine reads now. */
   readonly bootId?: string;
   readonly isInterrupted?: true;
+  /** By how much the clock of the process that made the record is ahead. */
+  readonly aheadMs?: number;
   readonly isLate?: true;
 }
 
@@ -32,12 +34,13 @@ test.each<Scene>([
     steppedMs: 90_000,
     isLate: true,
   },
+  { what: "was called after it by another clock, which is ahead", waitedMs: 0, aheadMs: 60_000 },
   { what: "does not say when it was called" },
   { what: "reads another boot ID", waitedMs: 60_000, bootId: "another" },
   { what: "reads no boot ID", waitedMs: 60_000, bootId: "" },
   { what: "was called before an ADD that did not end", waitedMs: 60_000, isInterrupted: true },
 ])("a DEL that $what is late: $isLate", async (scene) => {
-  const { waitedMs, steppedMs = 0, bootId, isInterrupted, isLate = false } = scene;
+  const { waitedMs, steppedMs = 0, bootId, isInterrupted, aheadMs = 0, isLate = false } = scene;
   const type = isInterrupted ? "host-device" : "ptp";
   const conf = { delegates: [network("default-net", type)] };
   const lab = new EngineLab({ conf, uptimeMs: 3_600_000 });
@@ -47,6 +50,7 @@ test.each<Scene>([
       lab.plugins.script(call, failed(11, "busy"));
   expect(await lab.add()).toMatchObject({ exitCode: isInterrupted ? 1 : 0 });
   lab.plugins.unscript("host-device DEL");
+  lab.records.change(({ clockMs }) => ({ clockMs: clockMs + aheadMs }));
   lab.plugins.calls.length = 0;
   lab.advance(10_000);
   lab.stepClock(steppedMs);
