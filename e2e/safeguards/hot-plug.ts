@@ -51,7 +51,7 @@ export const hotPlugMutations: readonly Mutation[] = [
   {
     name: "plugins are looked up before a running pod's networks change",
     file: "src/engine/plan/further-networks.ts",
-    find: "if (problems.length === 0) await requirePlugins(ctx, networks, searchPath);",
+    find: "if (problems.length === 0) await requirePlugins(ctx, networks.map(withIpam), searchPath);",
     properties: ["as requested"],
     isSlow: true,
   },

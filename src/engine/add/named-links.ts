@@ -1,7 +1,8 @@
 import type { NetConfList } from "#cni/conf/conf.ts";
 import { DelegateError } from "#cni/runtime/delegate-error.ts";
 import type { CallContext } from "#engine/call/call-context.ts";
-import { nodeLinks } from "#engine/inventory/links.ts";
+import { linkProblems, nodeLinks } from "#engine/inventory/links.ts";
+import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import { didYouMean } from "#lib/did-you-mean.ts";
 import { isJsonObject, type JsonObject, quoteValue } from "#lib/json.ts";
 
@@ -38,6 +39,13 @@ export async function namingLinks(
     return `${key} ${quoteValue(name)}${where}${isSimilar ? didYouMean(name, known) : ""}`;
   });
   return error.withMessage(`${message} (the configuration names ${named.join(", ")})`);
+}
+
+/** What networks lack on the node for certain. Nothing if its links cannot be listed: plugins then say it. */
+export async function missingLinks(ctx: CallContext, networks: readonly PlannedAttachment[]) {
+  const links = await nodeLinks(ctx).catch(() => undefined);
+  const problems = networks.flatMap((each) => (links ? linkProblems(each, links) : []));
+  return problems.filter(({ isTolerated }) => isTolerated !== true);
 }
 
 /** The links of a plugin's configuration that a text does not name. */

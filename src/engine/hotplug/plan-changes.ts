@@ -2,6 +2,7 @@ import { enabledCapabilities } from "#cni/conf/conf.ts";
 import { CniError } from "#cni/error.ts";
 import { parseResult } from "#cni/result/parse.ts";
 import { extendedPath } from "#cni/runtime/delegate-calls.ts";
+import { missingLinks } from "#engine/add/named-links.ts";
 import { planFurther } from "#engine/plan/further-networks.ts";
 import type { PlannedAttachment } from "#engine/plan/planned-attachment.ts";
 import type { PlanProblem } from "#engine/plan/problems.ts";
@@ -44,6 +45,7 @@ export async function planChanges(
   const planning = { ...ctx, problems };
   const wanted = { request, pod, earlier, selections };
   const { attachments, recordBytes } = await planFurther(planning, wanted);
+  if (problems.length === 0) problems.push(...(await missingLinks(ctx, attachments)));
   if (problems.length > 0)
     return { attachments: [], recordBytes, problems: problems.map(withInterface(selections)) };
   const additionOf = new Map(selections.map((each, index) => [each, additions[index]]));

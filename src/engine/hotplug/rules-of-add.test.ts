@@ -11,13 +11,14 @@ import { type HotPlugLab, hotPlugLab } from "./testing/hot-plug-lab.ts";
 
 interface BrokenRule {
   readonly rule: string;
-  readonly edit: Json;
+  readonly edit: string;
   readonly breakIt?: (lab: EngineLab) => void;
   /** What ends the edit's refusal. */
   readonly mendIt?: (lab: EngineLab) => void;
   readonly event?: RegExp;
 }
 
+const ofNode = "/proc/self/ns/net";
 const noDevices = new CniError("TryAgainLater", "the kubelet does not answer");
 
 test.each<BrokenRule>([
@@ -27,6 +28,19 @@ test.each<BrokenRule>([
     breakIt: ({ plugins }) => plugins.setLookup("macvlan", missing),
     mendIt: ({ plugins }) => plugins.setLookup("macvlan", { outcome: "found" }),
     event: /network default\/b \(x1\): failed to find plugin "macvlan"/,
+  },
+  {
+    rule: "an IPAM plugin is installed",
+    edit: "ipam@x1,c",
+    breakIt: ({ plugins }) => plugins.setLookup("whereabouts", missing),
+    mendIt: ({ source }) => source.addNad("default/ipam", network("net-b", "macvlan")),
+    event: /network default\/ipam \(x1\): failed to find plugin "whereabouts"/,
+  },
+  {
+    rule: "a link of the node exists",
+    edit: "onlink@x1,c",
+    mendIt: ({ kernel }) => kernel.addLink(ofNode, "ens2"),
+    event: /network default\/onlink \(x1\): the node has no link "ens2"/,
   },
   {
     rule: "a definition exists",
@@ -46,6 +60,11 @@ test.each<BrokenRule>([
   const pod = await hotPlugLab("a@x1", {}, { deviceSources: [{ devicesOf }] });
   const resource = { "k8s.v1.cni.cncf.io/resourceName": "vendor.example/vf" };
   pod.lab.source.addNad("default/vf", network("net-vf", "sriov"), resource);
+  const ofIpam = { type: "macvlan", ipam: { type: "whereabouts" } };
+  pod.lab.source.addNad("default/ipam", { ...network("net-ipam"), plugins: [ofIpam] });
+  const onLink = { type: "macvlan", master: "ens2" };
+  pod.lab.source.addNad("default/onlink", { ...network("net-onlink"), plugins: [onLink] });
+  pod.lab.kernel.addNamespace(ofNode);
   pod.newEvents();
   breakIt?.(pod.lab);
   expect(await pod.edit(edit)).toMatchObject({ state: "failed", operations: [] });
@@ -56,7 +75,12 @@ test.each<BrokenRule>([
   if (mendIt === undefined) return;
   mendIt(pod.lab);
   expect(await pod.again()).toMatchObject({ state: "settled" });
-  expect(await pod.recorded()).toEqual(["eth0 default-net", "x1 default/b", "net1 default/c"]);
+  const name = edit.split("@")[0];
+  expect(await pod.recorded()).toEqual([
+    "eth0 default-net",
+    `x1 default/${name}`,
+    "net1 default/c",
+  ]);
 });
 
 test.each([

@@ -1,3 +1,4 @@
+import { ipamType } from "#cni/conf/plugin-conf.ts";
 import type { Pod } from "#engine/ports/cluster.ts";
 import type { RecordedAttachment } from "#engine/record/record.ts";
 import { recordedList } from "#engine/record/recorded-conf.ts";
@@ -5,6 +6,7 @@ import type { JsonObject } from "#lib/json.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import type { NetworkSelection } from "#npwg/selection/network-selection.ts";
 import { type AttachmentPlan, type NetworksToPlan, planNetworks } from "./plan-attachments.ts";
+import type { ResolvedNetwork } from "./planned-attachment.ts";
 import { requirePlugins } from "./plugins/find-plugins.ts";
 import { delegateSearchPath } from "./plugins/search-path.ts";
 import { attemptAll, type PlanContext, type PlanProblem } from "./problems.ts";
@@ -33,8 +35,19 @@ export async function planFurther(
   const plan = await planNetworks(strict, options, networks);
   // The runtime's DEL looks in these directories, too.
   const searchPath = delegateSearchPath(config, request.path);
-  if (problems.length === 0) await requirePlugins(ctx, networks, searchPath);
+  if (problems.length === 0) await requirePlugins(ctx, networks.map(withIpam), searchPath);
   return plan;
+}
+
+/**
+ * With its IPAM plugins as further plugins: their absence would be found when the former network is
+ * gone. The default network's need not be executables (`azure-cns`).
+ */
+function withIpam(network: ResolvedNetwork): ResolvedNetwork {
+  const { plugins } = network.list;
+  const types = plugins.flatMap((plugin) => ipamType(plugin.raw) ?? []);
+  const ipams = types.map((type) => ({ type, capabilities: {}, raw: { type } }));
+  return { ...network, list: { ...network.list, plugins: [...plugins, ...ipams] } };
 }
 
 /** A recorded attachment as it was planned. @throws CniError 7 */
