@@ -63,6 +63,9 @@ interface Waiter {
   readonly until: number;
 }
 
+/** How long an answer is newer than what the watch shows: longer, and the API server was set back. */
+const answerMs = 60_000;
+
 /**
  * The status of one pod: a JSON merge PATCH of `pods/status` with the UID as precondition, without
  * reads or conflicts, sets the annotation whenever the text that the records want and what the pod
@@ -79,7 +82,7 @@ export class StatusComparison {
   /** What the watch has delivered last; undefined while it does not have the pod. */
   #seen: ShownStatus | undefined;
   /** What the API server made of the last text that it got. */
-  #answer: (ShownStatus & { readonly text: string }) | undefined;
+  #answer: (ShownStatus & { readonly text: string; readonly at: number }) | undefined;
   /** The comparison that runs, and whether something has changed since it began. */
   #running: Promise<void> | undefined;
   #isChanged = false;
@@ -231,7 +234,9 @@ export class StatusComparison {
     const text = await wanted(this.pod, others.length > 0 ? undefined : waiter?.own);
     if (text === undefined) return undefined;
     const [seen, answer] = [this.#seen, this.#answer];
-    const shown = answer && (!seen || seen.version <= answer.version) ? answer : seen;
+    const isNewer =
+      answer && seen && seen.version <= answer.version && performance.now() < answer.at + answerMs;
+    const shown = seen === undefined || isNewer ? answer : seen;
     // What the API server makes of a text, such as a webhook, counts as the text.
     const isAnswer = answer?.text === text && answer.digest === shown?.digest;
     return isAnswer || shown?.digest === statusDigest(text) ? undefined : text;
@@ -256,7 +261,7 @@ export class StatusComparison {
         timeoutMs,
         signal: ended,
       });
-      this.#answer = { ...shownStatus(answer), text };
+      this.#answer = { ...shownStatus(answer), text, at: performance.now() };
       this.#note(text);
       return true;
     } catch (thrown) {

@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import type { Pod, StatusFailure, StatusPublisher } from "#engine/ports/cluster.ts";
 import { FakeLogger } from "#engine/testing/fake-logger.ts";
 import { ApiError } from "#kube/api/api-error.ts";
@@ -317,6 +317,26 @@ test("a watch that is behind the answer of a write shows nothing", async ({ api,
   lab.deliver();
   await lab.publisher.compareAll();
   expect(patches(api)).toHaveLength(1);
+});
+
+test("what an API server that was set back shows is compared after a minute", async ({
+  api,
+  client,
+}) => {
+  annotate(api, "[0]");
+  await using lab = new Lab(api, client, { isWatched: true });
+  lab.deliver();
+  expect(await shown(lab)).toBeUndefined();
+  api.restore();
+  annotate(api, "[0]");
+  lab.deliver();
+  await lab.publisher.compareAll();
+  expect(patches(api)).toHaveLength(1);
+  const now = performance.now.bind(performance);
+  const later = vi.spyOn(performance, "now").mockImplementation(() => now() + 60_001);
+  onTestFinished(() => later.mockRestore());
+  await lab.publisher.compareAll();
+  await eventually(() => expect(patches(api)).toHaveLength(2));
 });
 
 test("what a webhook makes of a status counts as the status", async ({ api, client }) => {
