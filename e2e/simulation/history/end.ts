@@ -339,10 +339,16 @@ function shownAs({ kernel }: Stage["world"], { id, netns }: Sandbox, attachment:
 
 function statusProblem(stage: Stage, sandbox: Sandbox): string | undefined {
   const { name } = sandbox.pod;
-  const shown = statusOf(stage, name).map(
+  // What a DEL left may be there. A refused edit that requests it again keeps it.
+  const isRefused = requestedBy(stage, sandbox.pod).some(isInvalid);
+  const gone = wantedOf(stage, sandbox).filter((each) => !linksOf(stage, sandbox).includes(each));
+  const mayBeGone = (each: string): boolean =>
+    isRefused && gone.some((attachment) => each.startsWith(`${attachment} `));
+  const all = statusOf(stage, name).map(
     ({ interface: ifName, name, mac, ips }) =>
       `${ifName} ${String(name).split("/").at(-1)} ${mac} ${Array.isArray(ips) ? ips.join("+") : ""}`,
   );
+  const shown = all.filter((each) => !mayBeGone(each));
   const wanted = expected(stage, sandbox).map((each) => shownAs(stage.world, sandbox, each));
   // Plugged networks are the last, wherever the annotation has them.
   if (wanted.toSorted().join() === shown.toSorted().join()) return undefined;
