@@ -30,7 +30,7 @@ refreshed.`,
     if (isPlugged) return ExitCode.Done;
     if (operations.length === 0 && problem === undefined) {
       output.err(
-        `nothing was changed: hotPlug is off for the pod, another operation on it runs, or ${ifName} is not a network of its annotation`,
+        `nothing was changed: hotPlug is off for the pod, another operation on it runs, the node has no agent (plexus agent --attach), or ${ifName} is not a network of its annotation`,
       );
     }
     return ExitCode.Failed;

@@ -60,8 +60,7 @@ function nodeConfiguration({ conf, dirs }: NodeReport): Condition {
 function definitions({ definitionsServed, lostDefinitions: lost }: NodeReport): Condition[] {
   if (lost.length > 0) return [lostCondition(lost)];
   if (definitionsServed !== false) return [];
-  const text =
-    "the API server does not know NetworkAttachmentDefinitions: pods get no network by one";
+  const text = "the API server knows no NetworkAttachmentDefinitions: pods only get those kept";
   return [found("CrdMissing", text, "apply their CRD: kubectl apply -f crds/")];
 }
 

@@ -7,10 +7,8 @@ import type { AttachmentRecord } from "#engine/record/record.ts";
  * which begins with the boot. No if the boot or the shim's start is unknown, or the record is from
  * the future: a date that was set while plexus-standalone started changes its clock.
  */
-export function isMadeSinceCall(
-  { deps, shimStartedUs = Number.NaN }: Pick<CallContext, "deps" | "shimStartedUs">,
-  { bootId, clockMs }: AttachmentRecord,
-): boolean {
+export function isMadeSinceCall(ctx: CallContext, { bootId, clockMs }: AttachmentRecord): boolean {
+  const { deps, shimStartedUs = Number.NaN } = ctx;
   if (bootId === "" || bootId !== deps.bootId()) return false;
   return clockMs > shimStartedUs / 1000 && clockMs <= deps.clock();
 }

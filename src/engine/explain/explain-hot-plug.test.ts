@@ -162,6 +162,15 @@ test.each<[title: string, Scene]>([
     },
   ],
   [
+    "a network whose record has lost its last update",
+    {
+      ...{ start: "a", edit: "b", finding: "RecordDamaged", isOff: true },
+      prepare: ({ records }) => records.change(() => ({ hasLostUpdate: true })),
+      says: /^Plexus does not know what the pod is attached to: its record has lost its last update; delete the pod/,
+      shows: ["- default/b: ", "net1 default/a: unrequested"],
+    },
+  ],
+  [
     "an edit that is in effect",
     {
       ...{ start: "a", edit: "a,b", finding: "Attached" },
@@ -182,6 +191,19 @@ test.each<[title: string, Scene]>([
     sentence: typeof scene.says === "string" ? scene.says : expect.stringMatching(scene.says),
     shows: scene.shows,
   });
+});
+
+test("explain names a network that is being attached once", async () => {
+  const pod = await hotPlugLab("a");
+  const running: HotPlugOutcome = { state: "failed", operations: [], problems: [] };
+  const seen: string[][] = [];
+  pod.lab.plugins.script("macvlan ADD", async (call) => {
+    await pod.lab.records.flush();
+    seen.push(rows(await explain(pod, running)));
+    return pod.lab.plugins.work(call);
+  });
+  await pod.edit("a,b");
+  expect(seen).toEqual([["net1 default/a: ", "- default/b: plug"]]);
 });
 
 test("explain says that an interface of a running pod has disappeared", async () => {

@@ -591,6 +591,15 @@ test("explain shows networks with interface, addresses and plugins, and the publ
   expect(published).toEqual(["eth0", "net1"]);
 });
 
+test("explain says that another component has changed the status", async () => {
+  const pod = { ...running.pod, networkStatus: JSON.stringify([{ interface: "eth0" }]) };
+  const says = [
+    "All networks are attached, but ",
+    " could not be written yet: others have changed it",
+  ];
+  await expectAdvice({ ...running, pod }, { finding: "StatusPending", says });
+});
+
 test("explain shows the networks of a record beside a configuration that is not known", async () => {
   const eth0 = { network: "default-net", isDefault: true, ifName: "eth0" };
   const net1 = { network: "default/net-a", cniName: "net-a", isDefault: false };

@@ -81,7 +81,7 @@ export async function explainPod(
     stated: deps.findings.of(name),
     hasAddress: pod !== undefined && pod.podIps.length > 0,
     missing: pod === undefined ? [] : missingOf(pod, config),
-    damagedRecord: record ? undefined : await damagedRecordOf(deps, name),
+    damagedRecord: await damageOf(deps, name, record),
     sourceProblem,
   });
   const advice = adviceOf(advise(facts));
@@ -140,7 +140,8 @@ async function recordsByAge(
 }
 
 /** Nothing else in a damaged record tells whose it is. */
-async function damagedRecordOf({ records }: EngineDeps, { name }: PodName) {
+async function damageOf({ records }: EngineDeps, { name }: PodName, record?: AttachmentRecord) {
+  if (record !== undefined) return record.hasLostUpdate && "its record has lost its last update";
   const { damaged } = await records.list();
   return damaged.find(({ mayContain }) => mayContain(JSON.stringify(name)))?.error.message;
 }

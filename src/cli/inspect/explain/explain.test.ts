@@ -432,7 +432,7 @@ test.each([
     "without the CRD",
     { definitionsServed: false },
     "definitions: warning",
-    "the API server does not know NetworkAttachmentDefinitions: pods get no network by one; apply their CRD: kubectl apply -f crds/",
+    "the API server knows no NetworkAttachmentDefinitions: pods only get those kept; apply their CRD: kubectl apply -f crds/",
   ],
   [
     "without the definitions of a CRD that was deleted",

@@ -6,6 +6,7 @@ import { omitUndefined } from "#lib/omit-undefined.ts";
 import { reasonRow } from "#lib/reasons.ts";
 import {
   attachedAsAsked,
+  attachedUnknown,
   clusterShadowed,
   definitionChanged,
   keyUnknown,
@@ -206,10 +207,7 @@ function unattached(facts: Facts): Condition | undefined {
   if (record !== undefined) return undefined;
   const wasAttached = lastAdd(calls)?.message === undefined && calls.at(-1)?.command === "ADD";
   const lost = damagedRecord ?? (wasAttached ? "its record is gone" : undefined);
-  if (lost !== undefined) {
-    const message = `Plexus does not know what the pod is attached to: ${lost}; delete the pod, so that it starts anew, and see what kubectl plexus doctor names`;
-    return { reason: "RecordDamaged", message };
-  }
+  if (lost !== undefined) return attachedUnknown(lost);
   const isDown = pod.phase !== "Running" || !hasAddress;
   // Its ADD and the DEL after it succeeded, whatever phase and addresses the pod keeps.
   if (isDown || lastAdd(calls) !== undefined) return notAttachedYet(pod, calls);

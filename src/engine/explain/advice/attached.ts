@@ -1,4 +1,4 @@
-import { statusCondition } from "#engine/ports/cluster.ts";
+import { statusCondition, statusFailure } from "#engine/ports/cluster.ts";
 import type { Condition } from "#lib/condition.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { type Facts, listOf } from "./facts.ts";
@@ -6,16 +6,24 @@ import { explained } from "./sentence.ts";
 
 /* Rules about pods that are attached. */
 
-export function networkAdded({ networks }: Facts): Condition | undefined {
+export function networkAdded({ networks, damagedRecord }: Facts): Condition | undefined {
   const added = networks.find(({ ifName, isConfigured }) => ifName === undefined && !isConfigured);
   if (added === undefined) return undefined;
+  if (damagedRecord !== undefined) return attachedUnknown(damagedRecord);
   const message = `The pod was attached without network ${added.network}, which the annotation names since then: networks are attached when a pod starts, so create it again`;
   return { reason: "AnnotationChanged", message, lacksNetworks: true };
 }
 
-export function statusPending({ record }: Facts): Condition | undefined {
-  if (record?.statusFailure === undefined) return undefined;
-  const condition = statusCondition(record.statusFailure);
+export function attachedUnknown(why: string): Condition {
+  const message = `Plexus does not know what the pod is attached to: ${why}; delete the pod, so that it starts anew, and see what kubectl plexus doctor names`;
+  return { reason: "RecordDamaged", message };
+}
+
+export function statusPending({ record, networks, published }: Facts): Condition | undefined {
+  const isChanged = networks.some(({ ifName }) => ifName && published?.includes(ifName) === false);
+  const failure = record?.statusFailure ?? (isChanged && statusFailure("others have changed it"));
+  if (!failure) return undefined;
+  const condition = statusCondition(failure);
   return { ...condition, message: `All networks are attached, but ${condition.message}` };
 }
 

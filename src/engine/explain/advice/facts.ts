@@ -8,7 +8,7 @@ export type Facts = Omit<Explanation, "advice"> & {
   readonly missing: readonly string[];
   /** Whether the pod has an IP address: of a running one without it, the sandbox is gone. */
   readonly hasAddress: boolean;
-  /** Why a record that may be the pod's cannot be used. */
+  /** Why a record that may be the pod's cannot be used, or what the pod's record lacks. */
   readonly damagedRecord?: string;
   /** How many earlier sandboxes of the pod are attached, as no DEL came. @default 0 */
   readonly replaced?: number;
