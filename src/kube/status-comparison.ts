@@ -63,9 +63,6 @@ interface Waiter {
   readonly until: number;
 }
 
-/** How long an answer is newer than what the watch shows: longer, and the API server was set back. */
-const answerMs = 60_000;
-
 /**
  * The status of one pod: a JSON merge PATCH of `pods/status` with the UID as precondition, without
  * reads or conflicts, sets the annotation whenever the text that the records want and what the pod
@@ -234,8 +231,9 @@ export class StatusComparison {
     const text = await wanted(this.pod, others.length > 0 ? undefined : waiter?.own);
     if (text === undefined) return undefined;
     const [seen, answer] = [this.#seen, this.#answer];
+    // After a minute, the watch is not behind: the API server was set back.
     const isNewer =
-      answer && seen && seen.version <= answer.version && performance.now() < answer.at + answerMs;
+      answer && seen && seen.version <= answer.version && performance.now() < answer.at + 60_000;
     const shown = seen === undefined || isNewer ? answer : seen;
     // What the API server makes of a text, such as a webhook, counts as the text.
     const isAnswer = answer?.text === text && answer.digest === shown?.digest;

@@ -193,19 +193,6 @@ test.each<[title: string, Scene]>([
   });
 });
 
-test("explain names a network that is being attached once", async () => {
-  const pod = await hotPlugLab("a");
-  const running: HotPlugOutcome = { state: "failed", operations: [], problems: [] };
-  const seen: string[][] = [];
-  pod.lab.plugins.script("macvlan ADD", async (call) => {
-    await pod.lab.records.flush();
-    seen.push(rows(await explain(pod, running)));
-    return pod.lab.plugins.work(call);
-  });
-  await pod.edit("a,b");
-  expect(seen).toEqual([["net1 default/a: ", "- default/b: plug"]]);
-});
-
 test("explain says that an interface of a running pod has disappeared", async () => {
   const pod = await hotPlugLab("a");
   const message = "interface net1 of network default/a has disappeared: delete the pod";

@@ -82,9 +82,6 @@ function compared(
   const removed = attached.filter(({ recorded }) =>
     changes.removals.some((each) => each === recorded),
   );
-  // What is being attached now is named by its element.
-  const isNotNew = ({ name, recorded }: AttachedNetwork): boolean =>
-    !(added.has(name) && ["planned", "attempted"].includes(recorded?.state ?? ""));
   const left = attached.filter((each) => !removed.includes(each));
   // A pod may have a network several times.
   const take = (isWanted: (each: AttachedNetwork) => boolean): AttachedNetwork[] => {
@@ -121,7 +118,7 @@ function compared(
       .map(({ name: network, explained }) => ({
         ...{ network, ...explained, ...(isReadable && { isUnrequested: true }) },
       })),
-    ...removed.filter(isNotNew).map(({ name: network, explained, recorded }) => ({
+    ...removed.map(({ name: network, explained, recorded }) => ({
       ...{ network, ...explained, ...(recorded && { ifName: recorded.ifName }) },
       pending: "unplug" as const,
     })),

@@ -600,6 +600,17 @@ test("explain says that another component has changed the status", async () => {
   await expectAdvice({ ...running, pod }, { finding: "StatusPending", says });
 });
 
+test("explain compares the status with what Plexus has written, not with the interfaces asked for", async () => {
+  const before = (lab: EngineLab): void =>
+    lab.plugins.script("macvlan ADD", (call) => {
+      lab.plugins.work(call);
+      return exited(0, interfaceResult({ ...call, ifName: "dpdk0" }, "10.0.0.9/24"));
+    });
+  const networkStatus = JSON.stringify([{ interface: "eth0" }, { interface: "dpdk0" }]);
+  const { advice } = await explain({ ...running, pod: { ...running.pod, networkStatus }, before });
+  expect(advice).toMatchObject({ finding: "Attached", ok: true });
+});
+
 test("explain shows the networks of a record beside a configuration that is not known", async () => {
   const eth0 = { network: "default-net", isDefault: true, ifName: "eth0" };
   const net1 = { network: "default/net-a", cniName: "net-a", isDefault: false };

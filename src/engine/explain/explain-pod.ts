@@ -8,7 +8,7 @@ import type { LastAttempt } from "#engine/hotplug/reports/outcome.ts";
 import { type NodeView, nodeContext } from "#engine/inventory/inventory.ts";
 import { isInterruptedAdd } from "#engine/leftovers/leftover.ts";
 import { configOfNamespace } from "#engine/namespace-rules.ts";
-import type { Pod, PodName, PodState } from "#engine/ports/cluster.ts";
+import { type Pod, type PodName, type PodState, statusFailure } from "#engine/ports/cluster.ts";
 import type { EngineDeps } from "#engine/ports/engine-deps.ts";
 import { recordsOf } from "#engine/ports/records.ts";
 import {
@@ -21,7 +21,7 @@ import {
 import { errorMessage } from "#lib/error-message.ts";
 import { omitUndefined } from "#lib/omit-undefined.ts";
 import { statusEntries } from "#npwg/network-status.ts";
-import { networksAnnotation } from "#npwg/selection/selection.ts";
+import { networkStatusAnnotation, networksAnnotation } from "#npwg/selection/selection.ts";
 import { addressHolders } from "./address-holders.ts";
 import { type AttachedBefore, attachedTo } from "./attached-network.ts";
 import type { CallHistory } from "./call-history.ts";
@@ -64,14 +64,15 @@ export async function explainPod(
   const isHotPluggable = mayHotPlug(config, name.namespace);
   const last = isHotPluggable ? options.lastAttempt : undefined;
   const { uid, node, hostNetwork, phase, isTerminating }: Partial<PodState> = pod ?? {};
+  const published = interfacesIn(pod?.networkStatus);
   const explanation = omitUndefined({
     pod: omitUndefined({ ...name, uid, node, hostNetwork, phase, isTerminating }),
     node: options.node,
     annotation: known?.annotations[networksAnnotation],
     ...explained,
-    record: record && (await explainedRecord(deps, record)),
+    record: record && (await explainedRecord(deps, record, published)),
     hotPlug: last && { ...last, problems: last.problems.map(explainedProblem) },
-    published: publishedBy(pod),
+    published,
     calls,
   });
   const facts = omitUndefined({
@@ -100,8 +101,8 @@ async function addState(
   return isLocked || !isInterruptedAdd(record, clock()) ? "running" : "interrupted";
 }
 
-function publishedBy(pod: PodState | undefined): readonly string[] | undefined {
-  const entries = statusEntries(pod?.networkStatus ?? "").map((each) => each.interface);
+function interfacesIn(status = ""): readonly string[] | undefined {
+  const entries = statusEntries(status).map((each) => each.interface);
   const names = entries.filter((name) => typeof name === "string");
   return names.length === 0 ? undefined : names;
 }
@@ -149,12 +150,17 @@ async function damageOf({ records }: EngineDeps, { name }: PodName, record?: Att
 async function explainedRecord(
   deps: EngineDeps,
   record: AttachmentRecord,
+  published: Explanation["published"],
 ): Promise<ExplainedRecord> {
-  const { createdAt, containerId, pod, teardown } = record;
+  const { createdAt, containerId, pod, teardown, pendingStatus = {} } = record;
+  // A plugin may name other interfaces than it was asked for.
+  const wanted = interfacesIn(pendingStatus[networkStatusAnnotation]) ?? [];
+  const isShown = wanted.every((name) => published?.includes(name) !== false);
+  const failure = pod && deps.publisher.failures().get(`${pod.namespace}/${pod.name}`);
   return omitUndefined({
     createdAt,
     containerId,
-    statusFailure: pod && deps.publisher.failures().get(`${pod.namespace}/${pod.name}`),
+    statusFailure: failure ?? (isShown ? undefined : statusFailure("others have changed it")),
     add: await addState(deps, record),
     teardownError: teardown?.lastError,
     teardownReason: teardown?.reason,

@@ -1,4 +1,4 @@
-import { statusCondition, statusFailure } from "#engine/ports/cluster.ts";
+import { statusCondition } from "#engine/ports/cluster.ts";
 import type { Condition } from "#lib/condition.ts";
 import { ignoredWords } from "#npwg/served-requests.ts";
 import { type Facts, listOf } from "./facts.ts";
@@ -19,11 +19,9 @@ export function attachedUnknown(why: string): Condition {
   return { reason: "RecordDamaged", message };
 }
 
-export function statusPending({ record, networks, published }: Facts): Condition | undefined {
-  const isChanged = networks.some(({ ifName }) => ifName && published?.includes(ifName) === false);
-  const failure = record?.statusFailure ?? (isChanged && statusFailure("others have changed it"));
-  if (!failure) return undefined;
-  const condition = statusCondition(failure);
+export function statusPending({ record }: Facts): Condition | undefined {
+  if (record?.statusFailure === undefined) return undefined;
+  const condition = statusCondition(record.statusFailure);
   return { ...condition, message: `All networks are attached, but ${condition.message}` };
 }
 
